@@ -4,9 +4,9 @@
 #include "block/verify.h"
 #include "lib/memstore.h"
 #include "store/origin.h"
-#include "unit/block/fleet.h"
 #include "unit/block/model_read.h"
 #include "unit/block/old.h"
+#include "unit/block/random_block.h"
 
 #include <stdio.h>
 
@@ -64,7 +64,7 @@ static void version_2_is_read(void **state)
         const char *hex;
     } cases[] = {{BLOCK_RAW, old_raw}, {BLOCK_HOURS, old_hours}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct fleet f;
+        struct random_block f;
         struct block_verified old;
         struct block_verified new;
         str now = {0};
@@ -72,8 +72,8 @@ static void version_2_is_read(void **state)
         uint8_t *bytes = arena_new(&arena, n);
         assert_true(hex_parse(str_of(cases[i].hex), bytes, n));
         assert_int_equal(bytes[n - 12], 2);
-        fleet_make(&f, 7, cases[i].kind);
-        assert_ok(fleet_write(&f, 1, &now, e));
+        random_block_make(&f, 7, cases[i].kind);
+        assert_ok(random_block_write(&f, 1, &now, e));
         assert_int_equal((uint8_t)now.p[now.n - 12], 3);
         verify(str_make(bytes, n), &old);
         verify(now, &new);

@@ -2,7 +2,7 @@
 #include "block/source.h"
 #include "lib/memstore.h"
 #include "store/origin.h"
-#include "unit/block/fleet.h"
+#include "unit/block/random_block.h"
 
 static struct store *store;
 static struct req req;
@@ -25,9 +25,9 @@ static int tear_down(void **state)
 
 static void write_block(enum block_kind kind, uint32_t services)
 {
-    struct fleet f;
-    fleet_make(&f, 3, kind);
-    assert_ok(fleet_write(&f, services, &bytes, e));
+    struct random_block f;
+    random_block_make(&f, 3, kind);
+    assert_ok(random_block_write(&f, services, &bytes, e));
     memstore_set(store, "live/a/block", bytes);
 }
 
@@ -54,8 +54,8 @@ static void a_longer_footer_costs_two(void **state)
 {
     (void)state;
     struct block_source src;
-    struct fleet f;
-    fleet_make(&f, 3, BLOCK_RAW);
+    struct random_block f;
+    random_block_make(&f, 3, BLOCK_RAW);
     str *sources = ARENA_ARRAY(&arena, str, 5000);
     f.about.sources = sources;
     f.about.source_count = 5000;
@@ -63,7 +63,7 @@ static void a_longer_footer_costs_two(void **state)
         unsigned long long random = random_next(&f.random);
         sources[i] = arena_printf(&arena, "%016llx.%016llx", random, random * random);
     }
-    assert_ok(fleet_write(&f, 1, &bytes, e));
+    assert_ok(random_block_write(&f, 1, &bytes, e));
     memstore_set(store, "live/a/block", bytes);
     memstore_reset_totals(store);
     assert_ok(open_block(bytes.n, &src, e));
@@ -87,7 +87,7 @@ static void a_service_is_read_at_once(void **state)
     assert_ok(block_source_service(&arena, &src, s, &symbols, &index, e));
     assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], 2);
     assert_int_equal(symbols.stack_count, index.stack_count);
-    assert_int_equal(index.type_count, FLEET_TYPES);
+    assert_int_equal(index.type_count, RANDOM_BLOCK_TYPES);
     assert_true(labels_has(index.keys[index.key_count - 1].ls, S("pod")));
 }
 

@@ -2,7 +2,7 @@
 #include "block/verify.h"
 #include "lib/memstore.h"
 #include "store/origin.h"
-#include "unit/block/fleet.h"
+#include "unit/block/random_block.h"
 
 #include <stdio.h>
 
@@ -38,19 +38,19 @@ static void what_is_right_has_no_fault(void **state)
     for (uint64_t seed = 1; seed <= 12; seed++) {
         enum block_kind kind = (enum block_kind)(1 + seed % 4);
         struct store *s = memstore_open();
-        struct fleet f;
+        struct random_block f;
         struct found found;
         struct block_verified got;
         str bytes = {0};
-        fleet_make(&f, seed, kind);
-        assert_ok(fleet_write(&f, 2, &bytes, e));
+        random_block_make(&f, seed, kind);
+        assert_ok(random_block_write(&f, 2, &bytes, e));
         memstore_set(s, "block", bytes);
         verify(s, "block", &found, &got);
         if (found.n) fail_msg("seed %d: %d faults: %s", (int)seed, (int)found.n, found.first);
         assert_int_equal(got.services, 2);
         assert_true(got.sections > 6 && got.bytes < bytes.n && got.keys > 0 && got.nodes > 0);
         assert_int_equal(got.rows, kind <= BLOCK_RAW ? 2 * f.event_count : 0);
-        assert_int_equal(got.vectors, kind <= BLOCK_RAW ? 2 * FLEET_VECTORS : 0);
+        assert_int_equal(got.vectors, kind <= BLOCK_RAW ? 2 * RANDOM_BLOCK_VECTORS : 0);
         assert_int_equal(got.totals > 0, kind >= BLOCK_HOURS);
         assert_int_equal(got.spans > 0, kind <= BLOCK_RAW);
         store_close(s);
@@ -62,36 +62,36 @@ static void what_is_wrong_is_told(void **state)
     (void)state;
     static const struct {
         const char *name;
-        enum fleet_fault fault;
+        enum random_block_wrong wrong;
         enum block_kind kind;
         const char *says;
     } cases[] = {
-        {"profiles of a segment", FLEET_NODE_PROFILES, BLOCK_SEGMENT, "its rows have"},
-        {"profiles of a leaf", FLEET_NODE_PROFILES, BLOCK_RAW, "its rows have"},
-        {"profiles of an hour", FLEET_NODE_PROFILES, BLOCK_HOURS, "totals within have"},
-        {"profiles of a day", FLEET_NODE_PROFILES, BLOCK_DAYS, "totals within have"},
-        {"profiles of a window", FLEET_WIDE_NODE, BLOCK_DAYS, "totals within have"},
-        {"times of a segment", FLEET_NODE_TIMES, BLOCK_SEGMENT, "its rows have"},
-        {"times of an hour", FLEET_NODE_TIMES, BLOCK_HOURS, "nodes of series have"},
-        {"vector of a segment", FLEET_NODE_VECTOR, BLOCK_SEGMENT,
+        {"profiles of a segment", WRONG_NODE_PROFILES, BLOCK_SEGMENT, "its rows have"},
+        {"profiles of a leaf", WRONG_NODE_PROFILES, BLOCK_RAW, "its rows have"},
+        {"profiles of an hour", WRONG_NODE_PROFILES, BLOCK_HOURS, "totals within have"},
+        {"profiles of a day", WRONG_NODE_PROFILES, BLOCK_DAYS, "totals within have"},
+        {"profiles of a window", WRONG_WIDE_NODE, BLOCK_DAYS, "totals within have"},
+        {"times of a segment", WRONG_NODE_TIMES, BLOCK_SEGMENT, "its rows have"},
+        {"times of an hour", WRONG_NODE_TIMES, BLOCK_HOURS, "nodes of series have"},
+        {"vector of a segment", WRONG_NODE_VECTOR, BLOCK_SEGMENT,
          "at stack 1 its rows have 7 more"},
-        {"vector of a leaf", FLEET_NODE_VECTOR, BLOCK_RAW, "at stack 1 its rows have 7 more"},
-        {"vector of a day", FLEET_NODE_VECTOR, BLOCK_DAYS, "at stack 1"},
-        {"no node", FLEET_NODE_MISSING, BLOCK_SEGMENT, "nodes are of 0 of"},
-        {"a total", FLEET_TOTAL, BLOCK_HOURS, "totals within have"},
-        {"a row of a leaf twice", FLEET_ROW_TWICE, BLOCK_RAW, "is the row before it again"},
-        {"a vector too many", FLEET_VECTOR_UNUSED, BLOCK_SEGMENT, "is no row's"},
+        {"vector of a leaf", WRONG_NODE_VECTOR, BLOCK_RAW, "at stack 1 its rows have 7 more"},
+        {"vector of a day", WRONG_NODE_VECTOR, BLOCK_DAYS, "at stack 1"},
+        {"no node", WRONG_NODE_MISSING, BLOCK_SEGMENT, "nodes are of 0 of"},
+        {"a total", WRONG_TOTAL, BLOCK_HOURS, "totals within have"},
+        {"a row of a leaf twice", WRONG_ROW_TWICE, BLOCK_RAW, "is the row before it again"},
+        {"a vector too many", WRONG_VECTOR_UNUSED, BLOCK_SEGMENT, "is no row's"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct store *s = memstore_open();
-        struct fleet f;
+        struct random_block f;
         struct found found;
         struct block_verified got;
         str bytes = {0};
-        fleet_make(&f, 100 + i, cases[i].kind);
-        f.fault = cases[i].fault;
-        assert_ok(fleet_write(&f, 1, &bytes, e));
-        assert_true(f.faulted);
+        random_block_make(&f, 100 + i, cases[i].kind);
+        f.wrong = cases[i].wrong;
+        assert_ok(random_block_write(&f, 1, &bytes, e));
+        assert_true(f.spoilt);
         memstore_set(s, "block", bytes);
         verify(s, "block", &found, &got);
         if (!found.n || !strstr(found.first, cases[i].says)) {
@@ -104,13 +104,13 @@ static void what_is_wrong_is_told(void **state)
 static void rows_of_another_hour_are_not_written(void **state)
 {
     (void)state;
-    struct fleet f;
+    struct random_block f;
     str bytes = {0};
     err e = {0};
-    fleet_make(&f, 5, BLOCK_SEGMENT);
-    f.fault = FLEET_ROW_TIME;
-    assert_false(fleet_write(&f, 1, &bytes, &e));
-    assert_true(f.faulted);
+    random_block_make(&f, 5, BLOCK_SEGMENT);
+    f.wrong = WRONG_ROW_TIME;
+    assert_false(random_block_write(&f, 1, &bytes, &e));
+    assert_true(f.spoilt);
     assert_int_equal(e.code, ERR_INTERNAL);
 }
 
@@ -120,10 +120,10 @@ static void every_flipped_byte_is_found(void **state)
 {
     (void)state;
     struct store *s = memstore_open();
-    struct fleet f;
+    struct random_block f;
     str bytes = {0};
-    fleet_make(&f, 77, BLOCK_RAW);
-    assert_ok(fleet_write(&f, 1, &bytes, e));
+    random_block_make(&f, 77, BLOCK_RAW);
+    assert_ok(random_block_write(&f, 1, &bytes, e));
     memstore_set(s, "block", bytes);
     for (uint64_t at = 0; at < bytes.n; at += 1 + at % 7) {
         struct req r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/compactor/fleet.h"
 
+#include "lib/plain_block.h"
 #include "store/origin.h"
 
 #define FLEET_SERVICES 3
@@ -149,83 +150,58 @@ static uint32_t fleet_stack_back(const struct symbol_table *t, uint32_t stack)
 
 // ---- segments
 
-static bool fleet_sink(void *arg, str bytes, err *e)
+static int order_services(const void *a, const void *b)
 {
-    buf_str(arg, bytes);
-    return buf_ok(arg, e);
+    const struct fact *const *x = a;
+    const struct fact *const *y = b;
+    return (int)(*x)->service - (int)(*y)->service;
 }
 
-struct fleet_row {
-    const struct fact *fact;
-    uint32_t attempt;
-    labels ls;
-};
-
-static int fleet_row_order(const void *a, const void *b)
+static struct plain_row fleet_row(struct arena *a, const struct fact *x, const uint32_t *map,
+                                  bool retried)
 {
-    const struct fleet_row *x = a;
-    const struct fleet_row *y = b;
-    if (x->fact->service != y->fact->service) return x->fact->service < y->fact->service ? -1 : 1;
-    if (x->fact->type != y->fact->type) return x->fact->type < y->fact->type ? -1 : 1;
-    int c = labels_cmp(x->ls, y->ls);
-    if (c) return c;
-    if (x->fact->time_ns != y->fact->time_ns) return x->fact->time_ns < y->fact->time_ns ? -1 : 1;
-    return memcmp(x->fact->id.b, y->fact->id.b, 16);
-}
-
-static void fleet_write_row(struct fleet *f, struct block_writer *w, const struct fleet_row *r,
-                            const uint32_t *map)
-{
-    struct buf columns;
-    struct vector_entry v[FLEET_ENTRIES];
-    size_t n = r->fact->n;
-    uint64_t number = 0;
-    buf_init(&columns, &f->memory, 1 << 20);
+    struct vector_entry *v = ARENA_ARRAY(a, struct vector_entry, FLEET_ENTRIES);
+    struct block_span *span = ARENA_NEW(a, struct block_span);
+    size_t n = x->n;
     for (size_t i = 0; i < n; i++)
-        v[i] = (struct vector_entry){map[r->fact->v[i].stack], r->fact->v[i].value};
+        v[i] = (struct vector_entry){map[x->v[i].stack], x->v[i].value};
     assert_ok(vector_normalise(v, &n, e));
-    columns_encode(v, n, &columns);
-    assert_ok(block_vector(w, buf_view(&columns), &number, e));
-    struct block_span span = {.span_id = r->fact->id.b[9], .vector = buf_view(&columns)};
-    struct block_row row = {.time_ns = r->fact->time_ns,
-                            .id = r->fact->id,
-                            .total = fact_total(r->fact),
-                            .vector = number,
-                            .factor = r->fact->factor,
-                            .duration_ns = 15,
-                            .attempt = r->attempt,
-                            .spans = &span,
-                            .span_count = r->fact->span && r->fact->factor == 1};
-    assert_ok(block_row(w, &row, e));
-    buf_release(&columns);
+    *span = (struct block_span){.span_id = x->id.b[9], .vector = plain_columns(a, v, n)};
+    return (struct plain_row){.type = str_of(fleet_types[x->type]),
+                              .ls = fleet_labels(a, x),
+                              .sampled = fact_sampled(x),
+                              .v = v,
+                              .n = n,
+                              .row = {.time_ns = x->time_ns,
+                                      .id = x->id,
+                                      .total = fact_total(x),
+                                      .factor = x->factor,
+                                      .duration_ns = 15,
+                                      .attempt = retried ? 1 : x->attempt,
+                                      .spans = span,
+                                      .span_count = x->span && x->factor == 1}};
 }
 
-static void fleet_write_service(struct fleet *f, struct arena *a, struct block_writer *w,
-                                const struct fleet_row *v, size_t n)
+// Each segment sees the stacks in another order. Its table borrows from *s.
+static struct plain_service fleet_service_rows(struct fleet *f, struct arena *a, struct symbols *s,
+                                               const struct fact *const *facts, size_t n,
+                                               bool retried)
 {
-    struct symbols s;
-    struct symbol_table ordered;
     uint32_t rows[FLEET_STACKS];
-    uint32_t service = v->fact->service;
-    assert_ok(symbols_init(&s, &f->memory, e));
-    // Each segment sees the stacks in another order, and not all of them.
+    uint32_t service = facts[0]->service;
+    struct symbol_table *ordered = ARENA_NEW(a, struct symbol_table);
+    struct plain_row *v = ARENA_ARRAY(a, struct plain_row, n);
+    assert_ok(symbols_init(s, &f->memory, e));
     uint32_t start = (uint32_t)fleet_random(f, FLEET_STACKS);
     for (uint32_t i = 0; i < FLEET_STACKS; i++)
-        rows[(start + i) % FLEET_STACKS] = fleet_stack(&s, service, (start + i) % FLEET_STACKS);
-    uint32_t *map = ARENA_ARRAY(a, uint32_t, s.t.stack_count);
-    assert_ok(block_order(a, &s.t, NULL, &ordered, map, e));
-    assert_ok(block_service(w, str_of(fleet_service(service)), &ordered, e));
+        rows[(start + i) % FLEET_STACKS] = fleet_stack(s, service, (start + i) % FLEET_STACKS);
+    uint32_t *map = ARENA_ARRAY(a, uint32_t, s->t.stack_count);
+    assert_ok(block_order(a, &s->t, NULL, ordered, map, e));
     for (uint32_t i = 0; i < FLEET_STACKS; i++)
         rows[i] = map[rows[i]];
-    for (size_t i = 0; i < n; i++) {
-        bool first =
-            i == 0 || v[i].fact->type != v[i - 1].fact->type || !labels_eq(v[i].ls, v[i - 1].ls);
-        if (first) {
-            assert_ok(block_key(w, BLOCK_SERIES, str_of(fleet_types[v[i].fact->type]), v[i].ls, e));
-        }
-        fleet_write_row(f, w, &v[i], rows);
-    }
-    symbols_release(&s);
+    for (size_t i = 0; i < n; i++)
+        v[i] = fleet_row(a, facts[i], rows, retried);
+    return (struct plain_service){str_of(fleet_service(service)), ordered, v, n};
 }
 
 void fleet_segment(struct fleet *f, struct store *store, const size_t *which, size_t n,
@@ -234,38 +210,39 @@ void fleet_segment(struct fleet *f, struct store *store, const size_t *which, si
     struct arena a;
     struct buf out;
     struct req r;
+    struct symbols symbols[FLEET_SERVICES];
+    struct plain_service services[FLEET_SERVICES];
     arena_init(&a, &f->memory, 64 << 20);
     buf_init(&out, &f->memory, 64 << 20);
     req_init(&r, RANK_DUTY, &f->memory, 1 << 20, 0);
-    struct fleet_row *rows = ARENA_ARRAY(&a, struct fleet_row, n);
+    const struct fact **facts = ARENA_ARRAY(&a, const struct fact *, n);
     int64_t hour = slot_of(f->facts[which[0]].time_ns, SLOT_HOUR);
     for (size_t i = 0; i < n; i++) {
-        const struct fact *x = &f->facts[which[i]];
-        assert_int_equal(slot_of(x->time_ns, SLOT_HOUR), hour);
-        rows[i] = (struct fleet_row){x, retried ? 1 : x->attempt, fleet_labels(&a, x)};
+        facts[i] = &f->facts[which[i]];
+        assert_int_equal(slot_of(facts[i]->time_ns, SLOT_HOUR), hour);
     }
-    qsort(rows, n, sizeof *rows, fleet_row_order);
-    struct block_writer_options o = {.about = {.kind = BLOCK_SEGMENT,
-                                               .tenant = S(FLEET_TENANT),
-                                               .from_hour = hour,
-                                               .hours = 1,
-                                               .pack_hi = UINT32_MAX,
-                                               .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES},
-                                     .sink = fleet_sink,
-                                     .arg = &out,
-                                     .memory = &f->memory};
-    err fault = {0};
-    struct block_writer *w = block_begin(&o, &fault);
-    assert_non_null(w);
+    qsort(facts, n, sizeof *facts, order_services);
+    struct plain_block block = {.about = {.kind = BLOCK_SEGMENT,
+                                          .tenant = S(FLEET_TENANT),
+                                          .from_hour = hour,
+                                          .hours = 1,
+                                          .pack_hi = UINT32_MAX,
+                                          .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES},
+                                .classes = 1u << BLOCK_SERIES,  // a merge reads rows only
+                                .services = services,
+                                .memory = &f->memory};
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
-        while (end < n && rows[end].fact->service == rows[i].fact->service)
+        while (end < n && facts[end]->service == facts[i]->service)
             end++;
-        fleet_write_service(f, &a, w, rows + i, end - i);
+        services[block.n] =
+            fleet_service_rows(f, &a, &symbols[block.n], facts + i, end - i, retried);
+        block.n++;
         i = end;
     }
-    struct block_written written;
-    assert_ok(block_finish(w, &written, e));
+    assert_ok(plain_block_write(&a, &block, &out, e));
+    while (block.n-- > 0)
+        symbols_release(&symbols[block.n]);
     struct segment_name name = {.hour = hour, .cut = f->cut++};
     name.stream.b[5] = 1;
     bool existed = false;

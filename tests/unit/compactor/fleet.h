@@ -6,7 +6,6 @@
 
 #include "block/order.h"
 #include "block/source.h"
-#include "block/writer.h"
 #include "compactor/job.h"
 #include "lib/memstore.h"
 #include "lib/test.h"

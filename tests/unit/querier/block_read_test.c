@@ -2,18 +2,18 @@
 //
 // Questions over blocks of all kinds, at random, against the rows that were written.
 #include "querier/merge/merged_int.h"
-#include "unit/querier/fleet.h"
+#include "unit/querier/month.h"
 
 // A plan whose objects have the classes that the question needs.
-static struct fleet_plan plan_for(struct rig *g, const struct query *q)
+static struct month_plan plan_for(struct rig *g, const struct query *q)
 {
     struct level_ask ask = {.from_ns = q->from_ns, .to_ns = q->to_ns};
     struct block_reads reads = {0};
-    struct fleet_plan p = {0};
+    struct month_plan p = {0};
     bool survives = false;
     assert_ok(block_read_ask(q, &ask, e));
     for (;; ask.classes = 1u << BLOCK_SERIES) {
-        p = fleet_plan(g->fleet, &g->dice, &ask);
+        p = month_plan(g->month, &g->dice, &ask);
         assert_ok(block_read_survives(g->blocks, &g->req, q, &p.p, &survives, &reads, e));
         assert_int_equal(reads.fault_count, 0);
         if (survives) return p;
@@ -22,7 +22,7 @@ static struct fleet_plan plan_for(struct rig *g, const struct query *q)
 }
 
 static void read_all(struct rig *g, const struct query *q, const struct loose_set *skip,
-                     struct merged *m, struct fleet_plan *p)
+                     struct merged *m, struct month_plan *p)
 {
     struct block_reads reads = {0};
     *p = plan_for(g, q);
@@ -39,7 +39,7 @@ static void check_tree(struct rig *g)
 {
     struct query q = {.tree.wanted = true};
     struct merged m;
-    struct fleet_plan p;
+    struct month_plan p;
     uint64_t span = 0;
     uint64_t profiles = 0;
     some_range(&g->dice, &q);
@@ -51,7 +51,7 @@ static void check_tree(struct rig *g)
     }
     read_all(g, &q, NULL, &m, &p);
     struct head_query h = brute(&q);
-    str expected = fact_tree(&arena, g->facts, g->fleet->n, &h, span, &profiles);
+    str expected = fact_tree(&arena, g->facts, g->month->n, &h, span, &profiles);
     assert_int_equal(m.profiles, profiles);
     assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
     merged_release(&m);
@@ -60,7 +60,7 @@ static void check_tree(struct rig *g)
 static void add_part(struct rig *g, const struct query *q, bool excluded, struct merged *m)
 {
     struct block_reads reads = {0};
-    struct fleet_plan p = plan_for(g, q);
+    struct month_plan p = plan_for(g, q);
     const struct block_task task = {q, &p.p, NULL, excluded};
     uint64_t bytes = 0;
     assert_ok(block_read_weigh(g->blocks, &g->req, &task, &bytes, &reads, e));
@@ -94,7 +94,7 @@ static void check_difference(struct rig *g)
     add_part(g, &q, true, &m);
     assert_ok(merged_finish(&m, e));
     struct head_query h = brute(&q);
-    str expected = fact_tree(&arena, g->facts, g->fleet->n, &h, 0, &profiles);
+    str expected = fact_tree(&arena, g->facts, g->month->n, &h, 0, &profiles);
     assert_int_equal(m.profiles, profiles);
     assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
     merged_release(&m);
@@ -173,7 +173,7 @@ static void check_total(struct rig *g, const struct query *q, const struct merge
     bool spans = want->exemplars == EXEMPLAR_SPAN;
     int64_t until = want->first_ns + t->point * want->step_ns;
     struct expected x = {0};
-    for (size_t i = 0; i < g->fleet->n; i++) {
+    for (size_t i = 0; i < g->month->n; i++) {
         const struct fact *f = &g->facts[i];
         bool any = false;
         if ((f->sampled && !want->include_sampled) || f->time_ns > until ||
@@ -231,7 +231,7 @@ static void check_totals(struct rig *g)
     if (roll(d, 2)) t->exemplars = (enum exemplar_kind)roll(d, 3);
 
     struct merged m;
-    struct fleet_plan p;
+    struct month_plan p;
     read_all(g, &q, NULL, &m, &p);
     uint64_t found = 0;
     uint64_t expected = 0;
@@ -239,7 +239,7 @@ static void check_totals(struct rig *g)
         check_total(g, &q, &m, &m.totals.v[i], site, !p.coarse);
         found += m.totals.v[i].count;
     }
-    for (size_t i = 0; i < g->fleet->n; i++) {
+    for (size_t i = 0; i < g->month->n; i++) {
         const struct fact *f = &g->facts[i];
         expected += (!f->sampled || t->include_sampled) && counts(g, f, &q, (labels){0}, NULL, 0) &&
                     f->time_ns > t->first_ns - t->step_ns &&
@@ -266,7 +266,7 @@ static void check_cell(struct rig *g, const struct query *q, const struct merged
 {
     const struct query_heat *want = &q->heat;
     struct expected x = {0};
-    for (size_t i = 0; i < g->fleet->n; i++) {
+    for (size_t i = 0; i < g->month->n; i++) {
         const struct fact *f = &g->facts[i];
         int64_t value = 0;
         int64_t slot = 0;
@@ -306,12 +306,12 @@ static void check_heat(struct rig *g)
     q.heat.exemplars = roll(d, 2);
     for (int round = 0; round < 2; round++) {
         struct merged m;
-        struct fleet_plan p;
+        struct month_plan p;
         struct expected x = {0};
         int64_t least = INT64_MAX;
         int64_t largest = INT64_MIN;
         read_all(g, &q, NULL, &m, &p);
-        for (size_t i = 0; i < g->fleet->n; i++) {
+        for (size_t i = 0; i < g->month->n; i++) {
             int64_t value = 0;
             if (!heat_value(&q, &g->facts[i], &value) ||
                 !counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) {
@@ -348,7 +348,7 @@ static void check_labels(struct rig *g)
     struct query q = {.labels.wanted = true};
     struct merged m;
     struct merged all;
-    struct fleet_plan p;
+    struct month_plan p;
     some_range(d, &q);
     fact_selector(&arena, d, &q.selector);
     size_t list = roll(d, 6);
@@ -359,7 +359,7 @@ static void check_labels(struct rig *g)
     }
     read_all(g, &q, NULL, &m, &p);
     assert_ok(merged_init(&all, &g->memory, 0, false, e));
-    for (size_t i = 0; i < g->fleet->n; i++) {
+    for (size_t i = 0; i < g->month->n; i++) {
         if (!counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) continue;
         labels ls = fact_labels(&arena, &g->facts[i]);
         label *v = ARENA_ARRAY(&arena, label, ls.n);
@@ -388,7 +388,7 @@ static void check_stats(struct rig *g)
 {
     struct query q = {.stats = true, .stat_sizes = roll(&g->dice, 2)};
     struct merged m;
-    struct fleet_plan p;
+    struct month_plan p;
     uint64_t profiles = 0;
     some_range(&g->dice, &q);
     if (roll(&g->dice, 2)) fact_selector(&arena, &g->dice, &q.selector);
@@ -397,7 +397,7 @@ static void check_stats(struct rig *g)
     int64_t newest = INT64_MIN;
     struct merged series;
     assert_ok(merged_init(&series, &g->memory, 0, false, e));
-    for (size_t i = 0; i < g->fleet->n; i++) {
+    for (size_t i = 0; i < g->month->n; i++) {
         if (!counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) continue;
         profiles++;
         oldest = MIN(oldest, g->facts[i].time_ns);
@@ -447,12 +447,12 @@ static void rows_of_the_skip_list_do_not_count(void **state)
         struct block_reads reads = {0};
         struct loose_set skip;
         struct merged m;
-        struct fact *left = ARENA_ARRAY(&arena, struct fact, g.fleet->n);
+        struct fact *left = ARENA_ARRAY(&arena, struct fact, g.month->n);
         size_t n = 0;
         some_range(&g.dice, &q);
         fact_selector(&arena, &g.dice, &q.selector);
         loose_init(&skip, &arena, NULL, SIZE_MAX);
-        for (size_t i = 0; i < g.fleet->n; i++) {
+        for (size_t i = 0; i < g.month->n; i++) {
             if (roll(&g.dice, 20) == 0) {
                 assert_ok(loose_add(&skip, key_of(&g.facts[i]), 0, e));
             } else {
@@ -462,9 +462,9 @@ static void rows_of_the_skip_list_do_not_count(void **state)
         assert_ok(block_read_ask(&q, &ask, e));
         ask.from_ns = q.from_ns;
         ask.to_ns = q.to_ns;
-        struct fleet leaves = *g.fleet;
+        struct month leaves = *g.month;
         leaves.without_parents = true;
-        struct fleet_plan p = fleet_plan(&leaves, &g.dice, &ask);
+        struct month_plan p = month_plan(&leaves, &g.dice, &ask);
         assert_ok(merged_init(&m, &g.memory, 0, round % 2, e));
         assert_ok(block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, &skip, false}, &m,
                              &reads, e));
@@ -509,18 +509,18 @@ static void loose_rows_and_those_looked_for_are_told(void **state)
         fact_selector(&arena, &g.dice, &q.selector);
         loose_init(&told.keys, &arena, NULL, SIZE_MAX);
         loose_init(&wanted, &arena, NULL, SIZE_MAX);
-        for (size_t i = 0; i < g.fleet->n; i++) {
+        for (size_t i = 0; i < g.month->n; i++) {
             if (roll(&g.dice, 30) == 0) assert_ok(loose_add(&wanted, key_of(&g.facts[i]), 0, e));
         }
         ask.from_ns = q.from_ns;
         ask.to_ns = q.to_ns;
-        struct fleet_plan p = fleet_plan(g.fleet, &g.dice, &ask);
+        struct month_plan p = month_plan(g.month, &g.dice, &ask);
         const struct block_loose want = {.wanted = &wanted, .fn = tell, .arg = &told};
         assert_ok(block_read_loose(g.blocks, &g.req, &q, &p.p, &want, &reads, e));
-        for (size_t i = 0; i < g.fleet->n; i++) {
+        for (size_t i = 0; i < g.month->n; i++) {
             struct loose_key key = key_of(&g.facts[i]);
             if (!counts(&g, &g.facts[i], &q, (labels){0}, NULL, 0)) continue;
-            if (g.fleet->rows[i].attempt == 0 && !loose_find(&wanted, key)) continue;
+            if (g.month->rows[i].attempt == 0 && !loose_find(&wanted, key)) continue;
             expected++;
             assert_non_null(loose_find(&told.keys, key));
         }
@@ -540,18 +540,18 @@ struct damaged {
 };
 
 // Pieces of one object of each kind, so that one of them fails alone.
-static struct fleet_plan plan_of_all(struct rig *g, enum level_use use)
+static struct month_plan plan_of_all(struct rig *g, enum level_use use)
 {
-    struct fleet_plan p = {0};
-    int64_t hour = FLEET_FROM + SLOT_HOUR;
+    struct month_plan p = {0};
+    int64_t hour = MONTH_FROM + SLOT_HOUR;
     bool rows = use == LEVEL_ROWS;
     if (!rows)
-        fleet_piece(&p, g->fleet->days, use, FLEET_FROM + SLOT_DAY, FLEET_FROM + SLOT_WINDOW);
-    if (!rows) fleet_piece(&p, g->fleet->hours[0], use, hour + SLOT_HOUR, FLEET_FROM + SLOT_DAY);
+        month_piece(&p, g->month->days, use, MONTH_FROM + SLOT_DAY, MONTH_FROM + SLOT_WINDOW);
+    if (!rows) month_piece(&p, g->month->hours[0], use, hour + SLOT_HOUR, MONTH_FROM + SLOT_DAY);
     enum level_use leaf = use == LEVEL_TOTALS ? LEVEL_ROWS : use;
-    fleet_piece(&p, g->fleet->raw[0], leaf, FLEET_FROM, hour);
-    fleet_piece(&p, g->fleet->segments[1][0], leaf, hour, hour + SLOT_HOUR);
-    fleet_piece(&p, g->fleet->segments[1][1], leaf, hour, hour + SLOT_HOUR);
+    month_piece(&p, g->month->raw[0], leaf, MONTH_FROM, hour);
+    month_piece(&p, g->month->segments[1][0], leaf, hour, hour + SLOT_HOUR);
+    month_piece(&p, g->month->segments[1][1], leaf, hour, hour + SLOT_HOUR);
     return p;
 }
 
@@ -563,11 +563,11 @@ static uint64_t profiles_of(const struct merged *m)
     return n;
 }
 
-static struct merged *read_plan(struct rig *g, const struct query *q, const struct fleet_plan *p,
+static struct merged *read_plan(struct rig *g, const struct query *q, const struct month_plan *p,
                                 struct block_reads *reads)
 {
     struct merged *m = ARENA_NEW(&arena, struct merged);
-    struct blocks *fresh = blocks_new(g->fleet->store, &g->memory, 8 << 20);
+    struct blocks *fresh = blocks_new(g->month->store, &g->memory, 8 << 20);
     assert_ok(merged_init(m, &g->memory, 0, true, e));
     *reads = (struct block_reads){0};
     assert_ok(block_read(fresh, &g->req, &(struct block_task){q, &p->p, NULL, false}, m, reads, e));
@@ -577,12 +577,12 @@ static struct merged *read_plan(struct rig *g, const struct query *q, const stru
 }
 
 // Without the pieces of an object.
-static struct fleet_plan plan_without(const struct fleet_plan *p, const struct level_object *o)
+static struct month_plan plan_without(const struct month_plan *p, const struct level_object *o)
 {
-    struct fleet_plan out = {0};
+    struct month_plan out = {0};
     for (size_t i = 0; i < p->p.n; i++) {
         const struct level_piece *v = &p->p.pieces[i];
-        if (v->object != o) fleet_piece(&out, v->object, v->use, v->from_ns, v->to_ns);
+        if (v->object != o) month_piece(&out, v->object, v->use, v->from_ns, v->to_ns);
     }
     return out;
 }
@@ -594,9 +594,9 @@ static void damage_is_named_and_the_rest_is_right(void **state)
                                   {"rows", {.tree.wanted = true}, LEVEL_ROWS},
                                   {"series",
                                    {.totals = {.wanted = true,
-                                               .first_ns = FLEET_FROM + SLOT_DAY,
+                                               .first_ns = MONTH_FROM + SLOT_DAY,
                                                .step_ns = SLOT_DAY,
-                                               .points = FLEET_DAYS,
+                                               .points = MONTH_DAYS,
                                                .group_by = by,
                                                .group_by_count = 1}},
                                    LEVEL_TOTALS},
@@ -612,15 +612,15 @@ static void damage_is_named_and_the_rest_is_right(void **state)
     for (int round = 0; round < 600; round++) {
         struct damaged *k = &questions[(size_t)round % COUNT(questions)];
         struct block_reads reads;
-        k->q.from_ns = FLEET_FROM;
-        k->q.to_ns = FLEET_FROM + SLOT_WINDOW;
-        struct fleet_plan p = plan_of_all(&g, k->use);
+        k->q.from_ns = MONTH_FROM;
+        k->q.to_ns = MONTH_FROM + SLOT_WINDOW;
+        struct month_plan p = plan_of_all(&g, k->use);
         const struct level_object *o = p.p.pieces[roll(&g.dice, p.p.n)].object;
         uint64_t at = roll(&g.dice, o->bytes);
         unsigned bit = (unsigned)roll(&g.dice, 8);
         struct merged *whole = read_plan(&g, &k->q, &p, &reads);
         assert_int_equal(reads.fault_count, 0);
-        memstore_flip(g.fleet->store, o->name.p, at, bit);
+        memstore_flip(g.month->store, o->name.p, at, bit);
         struct merged *got = read_plan(&g, &k->q, &p, &reads);
         if (reads.fault_count == 0) {
             assert_int_equal(profiles_of(got), profiles_of(whole));
@@ -631,7 +631,7 @@ static void damage_is_named_and_the_rest_is_right(void **state)
             assert_int_equal(reads.faults[0].why.code, ERR_DATA_LOSS);
             assert_non_null(strstr(reads.faults[0].why.msg, o->name.p));
             struct block_reads again;
-            struct fleet_plan rest = plan_without(&p, o);
+            struct month_plan rest = plan_without(&p, o);
             struct merged *left = read_plan(&g, &k->q, &rest, &again);
             assert_int_equal(again.fault_count, 0);
             if (k->q.tree.wanted) {
@@ -641,7 +641,7 @@ static void damage_is_named_and_the_rest_is_right(void **state)
             }
             merged_release(left);
         }
-        memstore_flip(g.fleet->store, o->name.p, at, bit);
+        memstore_flip(g.month->store, o->name.p, at, bit);
         merged_release(whole);
         merged_release(got);
     }
@@ -661,14 +661,14 @@ static void what_cannot_be_read_is_named(void **state)
     (void)state;
     struct rig g;
     rig_make(&g, 8, 200, 8 << 20);
-    struct query q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX};
-    struct fleet_plan p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    struct query q = {.tree.wanted = true, .from_ns = MONTH_FROM, .to_ns = INT64_MAX};
+    struct month_plan p = plan_of(g.month->days, LEVEL_NODES, MONTH_FROM, MONTH_FROM + SLOT_WINDOW);
     for (size_t i = 0; i < COUNT(cases); i++) {
         for (uint64_t nth = 1; nth <= 2; nth++) {
             struct block_reads reads;
-            memstore_fail(g.fleet->store, MEMSTORE_READ, cases[i].fault, nth, UINT64_MAX);
+            memstore_fail(g.month->store, MEMSTORE_READ, cases[i].fault, nth, UINT64_MAX);
             struct merged *m = read_plan(&g, &q, &p, &reads);
-            memstore_heal(g.fleet->store);
+            memstore_heal(g.month->store);
             assert_int_equal(reads.fault_count, 1);
             assert_int_equal(reads.faults[0].why.code, cases[i].code);
             assert_int_equal(m->profiles, 0);
@@ -676,7 +676,7 @@ static void what_cannot_be_read_is_named(void **state)
         }
     }
     struct block_reads reads;
-    memstore_drop(g.fleet->store, g.fleet->days->name.p);
+    memstore_drop(g.month->store, g.month->days->name.p);
     struct merged *m = read_plan(&g, &q, &p, &reads);
     assert_int_equal(reads.fault_count, 1);
     assert_int_equal(reads.faults[0].why.code, ERR_NOT_FOUND);

@@ -3,7 +3,7 @@
 // The cache of sections of blocks: how often something is read, by many at once too, and that
 // memory that is missing, a slow store and a request that ended do no harm.
 #include "sys/clock.h"
-#include "unit/querier/fleet.h"
+#include "unit/querier/month.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -16,9 +16,9 @@ static void a_cold_flame_graph_is_two_reads_of_a_block_and_a_warm_one_none(void 
     struct rig g;
     rig_make(&g, 9, 400, 8 << 20);
     static const str service = S_INIT("api");
-    struct query q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX};
+    struct query q = {.tree.wanted = true, .from_ns = MONTH_FROM, .to_ns = INT64_MAX};
     assert_ok(selector_add(&arena, &q.selector, MATCH_EQ, S(LABEL_SERVICE), service, e));
-    struct fleet_plan p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    struct month_plan p = plan_of(g.month->days, LEVEL_NODES, MONTH_FROM, MONTH_FROM + SLOT_WINDOW);
     uint64_t first = 0;
     for (int i = 0; i < 3; i++) {
         struct block_reads reads = {0};
@@ -42,7 +42,7 @@ static void a_cold_flame_graph_is_two_reads_of_a_block_and_a_warm_one_none(void 
 
 struct asked {
     struct query q;
-    struct fleet_plan p;
+    struct month_plan p;
     bool full;  // symbols
     str tree;
     uint64_t profiles;
@@ -105,9 +105,9 @@ static void crowd_make(struct crowd *c, struct rig *g, unsigned rounds)
         assert_ok(block_read_ask(&k->q, &ask, e));
         ask.from_ns = k->q.from_ns;
         ask.to_ns = k->q.to_ns;
-        k->p = fleet_plan(g->fleet, &g->dice, &ask);
+        k->p = month_plan(g->month, &g->dice, &ask);
         struct head_query h = brute(&k->q);
-        k->tree = fact_tree(&arena, g->facts, g->fleet->n, &h, 0, &k->profiles);
+        k->tree = fact_tree(&arena, g->facts, g->month->n, &h, 0, &k->profiles);
     }
 }
 
@@ -150,11 +150,11 @@ static void what_many_need_at_once_is_read_once(void **state)
     for (size_t i = 0; i < QUESTIONS; i++) {
         struct asked *k = &c->questions[i];
         *k = c->questions[0];
-        k->q.from_ns = FLEET_FROM;
-        k->q.to_ns = FLEET_FROM + SLOT_WINDOW;
-        k->p = plan_of(g.fleet->days, LEVEL_NODES, k->q.from_ns, k->q.to_ns);
+        k->q.from_ns = MONTH_FROM;
+        k->q.to_ns = MONTH_FROM + SLOT_WINDOW;
+        k->p = plan_of(g.month->days, LEVEL_NODES, k->q.from_ns, k->q.to_ns);
         struct head_query h = brute(&k->q);
-        k->tree = fact_tree(&arena, g.facts, g.fleet->n, &h, 0, &k->profiles);
+        k->tree = fact_tree(&arena, g.facts, g.month->n, &h, 0, &k->profiles);
     }
     crowd_run(c);
     // Two reads if one thread is ahead of all others. Else each section (the footer; index, symbols
@@ -171,8 +171,8 @@ static void a_query_that_does_not_fit_says_so_and_leaves_nothing(void **state)
     (void)state;
     struct rig g;
     rig_make(&g, 31, 400, 8 << 20);
-    struct query q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX};
-    struct fleet_plan p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    struct query q = {.tree.wanted = true, .from_ns = MONTH_FROM, .to_ns = INT64_MAX};
+    struct month_plan p = plan_of(g.month->days, LEVEL_NODES, MONTH_FROM, MONTH_FROM + SLOT_WINDOW);
     for (size_t limit = 16 << 10; limit < 512 << 10; limit += 4 << 10) {
         struct block_reads reads = {0};
         struct merged m;
@@ -193,8 +193,8 @@ static void a_request_that_is_over_reads_nothing_more(void **state)
     (void)state;
     struct rig g;
     rig_make(&g, 32, 300, 8 << 20);
-    struct query q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX};
-    struct fleet_plan p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    struct query q = {.tree.wanted = true, .from_ns = MONTH_FROM, .to_ns = INT64_MAX};
+    struct month_plan p = plan_of(g.month->days, LEVEL_NODES, MONTH_FROM, MONTH_FROM + SLOT_WINDOW);
     struct block_reads reads = {0};
     struct merged m;
     err e = {0};
@@ -237,17 +237,17 @@ static void slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else(vo
 {
     (void)state;
     struct rig g;
-    struct asked k = {.q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX}};
+    struct asked k = {.q = {.tree.wanted = true, .from_ns = MONTH_FROM, .to_ns = INT64_MAX}};
     uint64_t profiles = 0;
     err fault = {0};
     rig_make(&g, 33, 300, 8 << 20);
-    k.p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
-    memstore_set_hooks(g.fleet->store, slow, NULL, NULL);
+    k.p = plan_of(g.month->days, LEVEL_NODES, MONTH_FROM, MONTH_FROM + SLOT_WINDOW);
+    memstore_set_hooks(g.month->store, slow, NULL, NULL);
     assert_false(read_within(&g, &k, 10 * NS_PER_MS, &profiles, &fault));
     assert_int_equal(fault.code, ERR_DEADLINE_EXCEEDED);
     assert_ok(read_within(&g, &k, 600 * NS_PER_S, &profiles, e));
     assert_true(profiles > 0);
-    memstore_set_hooks(g.fleet->store, NULL, NULL, NULL);
+    memstore_set_hooks(g.month->store, NULL, NULL, NULL);
     k.profiles = profiles;
     assert_ok(read_within(&g, &k, 0, &profiles, e));
     assert_int_equal(profiles, k.profiles);
@@ -295,9 +295,9 @@ static void prefetched_sections_are_not_read_again(void **state)
         {"sizes", {.stats = true, .stat_sizes = true}, false},
         {"series",
          {.totals = {.wanted = true,
-                     .first_ns = FLEET_FROM,
+                     .first_ns = MONTH_FROM,
                      .step_ns = SLOT_DAY,
-                     .points = FLEET_DAYS + 1}},
+                     .points = MONTH_DAYS + 1}},
          false},
     };
     (void)state;
@@ -308,15 +308,15 @@ static void prefetched_sections_are_not_read_again(void **state)
         struct block_reads before = {0};
         struct block_reads after = {0};
         rig_make(&g, 51, 300, 8 << 20);
-        q.from_ns = FLEET_FROM;
-        q.to_ns = FLEET_FROM + SLOT_WINDOW;
-        struct fleet_plan p = plan_of(g.fleet->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES,
+        q.from_ns = MONTH_FROM;
+        q.to_ns = MONTH_FROM + SLOT_WINDOW;
+        struct month_plan p = plan_of(g.month->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES,
                                       q.from_ns, q.to_ns);
         assert_ok(prefetch_all(&g, &q, &p.p, &before, e));
         uint64_t found = read_now(&g, &q, &p.p, &after);
         rig_drop(&g);
         rig_make(&g, 51, 300, 8 << 20);
-        p = plan_of(g.fleet->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES, q.from_ns,
+        p = plan_of(g.month->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES, q.from_ns,
                     q.to_ns);
         if (read_now(&g, &q, &p.p, &cold) != found || found == 0) fail_msg("%s", cases[i].name);
         if (before.reads == 0 || after.reads >= cold.reads || (cases[i].all && after.reads > 0)) {
@@ -344,7 +344,7 @@ static bool read_fresh(void *arg, err *e)
     struct merged m = {0};
     struct req r;
     mem_budget_init(&memory, "process", NULL, 0);
-    struct blocks *b = blocks_new(t->g->fleet->store, &memory, 8 << 20);
+    struct blocks *b = blocks_new(t->g->month->store, &memory, 8 << 20);
     req_init(&r, RANK_PUBLIC, &memory, SIZE_MAX, 0);
     bool ok = merged_init(&m, &memory, 0, false, e) &&
               block_read(b, &r, &(struct block_task){t->q, t->p, NULL, false}, &m, &reads, e) &&
@@ -362,9 +362,9 @@ static void memory_may_end_anywhere(void **state)
     static const str by[] = {S_INIT("pod")};
     const struct query questions[] = {{.tree.wanted = true},
                                       {.totals = {.wanted = true,
-                                                  .first_ns = FLEET_FROM,
+                                                  .first_ns = MONTH_FROM,
                                                   .step_ns = SLOT_DAY,
-                                                  .points = FLEET_DAYS,
+                                                  .points = MONTH_DAYS,
                                                   .group_by = by,
                                                   .group_by_count = 1,
                                                   .exemplars = EXEMPLAR_SPAN}},
@@ -372,7 +372,7 @@ static void memory_may_end_anywhere(void **state)
                                                 .kind = EXEMPLAR_PROFILE,
                                                 .step_ns = SLOT_HOUR,
                                                 .slots = 24,
-                                                .first_ns = FLEET_FROM,
+                                                .first_ns = MONTH_FROM,
                                                 .exemplars = true,
                                                 .bound_count = 1,
                                                 .largest = 10000}},
@@ -385,9 +385,9 @@ static void memory_may_end_anywhere(void **state)
         struct query q = questions[i];
         struct level_ask ask = {0};
         assert_ok(block_read_ask(&q, &ask, e));
-        ask.from_ns = q.from_ns = FLEET_FROM;
-        ask.to_ns = q.to_ns = FLEET_FROM + 40 * SLOT_HOUR;
-        struct fleet_plan p = fleet_plan(g.fleet, &g.dice, &ask);
+        ask.from_ns = q.from_ns = MONTH_FROM;
+        ask.to_ns = q.to_ns = MONTH_FROM + 40 * SLOT_HOUR;
+        struct month_plan p = month_plan(g.month, &g.dice, &ask);
         struct tortured t = {&g, &q, &p.p};
         assert_true(torture(read_fresh, &t) > 0);
     }

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fleet.h - facts of four weeks as blocks of all kinds in a store in memory, and plans that read
+// month.h - facts of four weeks as blocks of all kinds in a store in memory, and plans that read
 // them: each row of the range in exactly one piece.
 #pragma once
 
 #include "block/order.h"
-#include "block/writer.h"
 #include "lib/arena.h"
 #include "lib/memstore.h"
-#include "model/columns.h"
+#include "lib/plain_block.h"
 #include "querier/block/block_read.h"
 #include "unit/ingester/facts.h"
 
 #include <stdlib.h>
 
-#define FLEET_DAYS 28
-#define FLEET_HOUR (INT64_C(735) * 672)  // Unix hour in which the window begins
-#define FLEET_FROM (FLEET_HOUR * SLOT_HOUR)
+#define MONTH_DAYS 28
+#define MONTH_HOUR (INT64_C(735) * 672)  // Unix hour in which the window begins
+#define MONTH_FROM (MONTH_HOUR * SLOT_HOUR)
 
-struct fleet_row {
+struct month_row {
     struct fact f;
     uint32_t attempt;
 };
 
-struct fleet {
+struct month {
     struct store *store;
-    struct fleet_row *rows;  // by time
+    struct month_row *rows;  // by time
     size_t n;
     struct level_object *objects;
     size_t object_count;
     // by hour or day of the window; NULL: there is nothing in it
-    const struct level_object *raw[FLEET_DAYS * 24];
-    const struct level_object *segments[FLEET_DAYS * 24][2];
-    const struct level_object *hours[FLEET_DAYS];
+    const struct level_object *raw[MONTH_DAYS * 24];
+    const struct level_object *segments[MONTH_DAYS * 24][2];
+    const struct level_object *hours[MONTH_DAYS];
     const struct level_object *days;
     bool series_in_days;
     bool without_parents;  // plans use leaves and segments only
@@ -40,24 +39,24 @@ struct fleet {
 
 // ---- plans
 
-struct fleet_plan {
+struct month_plan {
     struct level_plan p;
     size_t cap;
     bool coarse;  // some piece is of sums, which have no annotations
 };
 
-void fleet_piece(struct fleet_plan *p, const struct level_object *o, enum level_use use,
+void month_piece(struct month_plan *p, const struct level_object *o, enum level_use use,
                  int64_t from, int64_t to);
 
 // A plan as the planner might make one, with more kinds in it.
-struct fleet_plan fleet_plan(const struct fleet *f, struct dice *d, const struct level_ask *ask);
-struct fleet_plan plan_of(const struct level_object *o, enum level_use use, int64_t from,
+struct month_plan month_plan(const struct month *f, struct dice *d, const struct level_ask *ask);
+struct month_plan plan_of(const struct level_object *o, enum level_use use, int64_t from,
                           int64_t to);
 
 // ---- a querier's part of it
 
 struct rig {
-    struct fleet *fleet;
+    struct month *month;
     struct blocks *blocks;
     struct mem_budget memory;
     struct req req;
