@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-// Segments are gone in hours: 5 % larger in two thirds of the time.
+// Segments live for hours: level 1 makes them 5 % larger in two thirds of the time.
 #define LEVEL_SEGMENT 1
 #define LEVEL_USUAL   3
 
@@ -42,7 +42,7 @@ static bool wrong(struct block_writer *w, err *e, const char *what)
     return err_set(e, ERR_INTERNAL, "block of service %.*s: %s", STR(w->s.name), what);
 }
 
-// Remembers that a step failed: what was written is no block any more.
+// Remembers that a step failed: the bytes written so far will not become a block.
 static bool step(struct block_writer *w, bool ok)
 {
     if (!ok) w->failed = true;
@@ -203,7 +203,8 @@ static bool put_blooms(struct block_writer *w, err *e)
            writer_section_of(w, &w->contents, "filters of spans", NULL, &w->s.blooms, e);
 }
 
-// Profiles that are not sampled: rows if there are any, else those of the first class with nodes.
+// Profiles that are not sampled: the rows if there are any, else the profiles of the first class
+// that has nodes.
 static uint64_t profiles_of(const struct writer_type *t)
 {
     if (t->rows) return t->rows;
@@ -235,7 +236,8 @@ static void put_datasets(struct block_writer *w)
     }
 }
 
-// Frames that were kept: one is told as a section, of several only what they take.
+// The extent of kept frames: a single one is named as a section; of several only the size is
+// written.
 static void put_kept(struct buf *out, const struct writer_frames *f, const struct buf *kept)
 {
     static const struct block_extent none;
@@ -379,7 +381,7 @@ bool block_vectors_apart(struct block_writer *w, err *e)
     return step(w, v->bytes.n < BLOCK_FRAME_APART || writer_cut_vectors(w, v, e));
 }
 
-// The type at hand, which is this one or the next.
+// The current type, or a new one behind it.
 static struct writer_type *type_of(struct block_writer *w, str name, err *e)
 {
     struct writer_service *s = &w->s;
@@ -485,8 +487,8 @@ static const char *fault_of_node(const struct block_writer *w, const struct bloc
     return NULL;
 }
 
-// The vector without its divisor, which becomes the node's factor; if there is such a one already,
-// that one.
+// Writes the node's vector without its divisor, which becomes the node's factor. If an equal vector
+// was written before, the node names that one.
 static bool node_vector(struct block_writer *w, bool all, str columns, struct writer_node *n,
                         err *e)
 {

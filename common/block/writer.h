@@ -13,9 +13,9 @@
 //     block_finish | block_abandon
 //
 // Bytes go to a sink as they come: vectors of rows and series are never kept, the rest of a service
-// is kept packed until it ends. What it holds counts against the budget. Order, ids of vectors
-// against the symbols and totals against vectors are checked (a fault of ours is found here and not
-// by a reader); such a fault is internal. One thread.
+// is kept packed until it ends. The writer's memory counts against the budget. Order, ids of
+// vectors against the symbols and totals against vectors are checked (a fault of ours is found here
+// and not by a reader); such a fault is internal. One thread.
 #pragma once
 
 #include "block/block.h"
@@ -43,15 +43,16 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e) M
 bool block_service(struct block_writer *w, str name, const struct symbol_table *t,
                    err *e) MUST_CHECK;
 
-// Ends the service at hand, if there is one, which the next block_service or block_finish would do:
-// for a caller that holds a lock while it begins the next one.
+// Ends the current service, if there is one, as the next block_service or block_finish would do.
+// For a caller that holds a lock while it begins the next service.
 bool block_service_end(struct block_writer *w, err *e) MUST_CHECK;
 
-// A vector for rows of this service (columns); *number names it. Equal neighbours need not be found
-// by the writer: who has rows that share a vector gives it once.
+// A vector for rows of this service (columns); *number names it. The writer does not look for equal
+// vectors: a caller whose rows share a vector passes it once and uses its number for all of them.
 bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e) MUST_CHECK;
 
-// What comes is seldom asked for with what came: a frame of vectors that is worth one ends here.
+// Says that queries seldom read the next vectors together with the last ones: ends the frame of
+// vectors, if it is large enough.
 bool block_vectors_apart(struct block_writer *w, err *e) MUST_CHECK;
 
 // The labels that projections of a type leave out, in order. Without it they leave out none.
@@ -63,7 +64,7 @@ bool block_node(struct block_writer *w, const struct block_node *n, str columns,
 bool block_total(struct block_writer *w, const struct block_total *t, err *e) MUST_CHECK;
 bool block_row(struct block_writer *w, const struct block_row *row, err *e) MUST_CHECK;
 
-// What became of it.
+// Facts of a finished block.
 struct block_written {
     uint64_t bytes;
     uint64_t rows;
@@ -73,6 +74,6 @@ struct block_written {
     uint32_t services;
     uint32_t classes;
 };
-// Writes the footer. The writer is freed whatever comes.
+// Writes the footer. The writer is freed in any case.
 bool block_finish(struct block_writer *w, struct block_written *out, err *e) MUST_CHECK;
 void block_abandon(struct block_writer *w);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Profile ids of a frame of rows. Their times nearly always are the rows'; what else they have is
-// 74 bits of a hash, which no packing makes smaller. But the ids of a profile's sample types differ
-// by bits that depend on the types alone (distributor/send_buffer.c), and rows of a type come in
-// the order of those of its sibling. So a run of rows says how far back its siblings are and which
-// bits differ, once, and only one type's ids stand in full: of two types half the bytes.
+// Profile ids of a frame of rows. The time in an id nearly always is its row's. The other 74 bits
+// are a hash, which no compression makes smaller. But the ids of a profile's sample types differ by
+// bits that depend on the types alone (distributor/send_buffer.c), and the rows of both types have
+// the same order. So a run of rows names once how far back its siblings are and which bits differ,
+// and only one type's ids stand in full. For two types this halves the bytes.
 #include "block/writer_int.h"
 
 // Rows around the place where a sibling should be that are looked at: one type may have a few
@@ -14,7 +14,7 @@
 struct run {
     uint32_t rows;
     uint32_t back;  // to the sibling of each; 0: its ids stand in full
-    uint32_t bits;  // number of what differs
+    uint32_t bits;  // number of the difference, among ids.bits
 };
 
 struct ids {
@@ -23,7 +23,7 @@ struct ids {
     const struct writer_parts *parts;
     struct run *runs;
     uint32_t run_count;
-    struct block_id_bits *bits;  // what differs, distinct neighbours
+    struct block_id_bits *bits;  // differences; equal neighbours are one
     uint32_t bit_count;
     uint32_t standing;  // rows whose ids stand in full
 };
@@ -43,7 +43,8 @@ static bool differ_by(const struct ids *x, uint32_t a, uint32_t b, const struct 
 }
 
 // How far back the sibling of row i is, a row of the same time in the part that begins at `begin`
-// and ends at or before `end`. Two rows must agree on what differs. 0: there is none.
+// and ends at or before `end`. Two rows in a row must have the same difference. 0: there is no
+// sibling.
 static uint32_t sibling_in(const struct ids *x, uint32_t i, uint32_t place, uint32_t begin,
                            uint32_t end, struct block_id_bits *bits)
 {

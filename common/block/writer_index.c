@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writes the index of a service: types, keys and their postings, nodes, and where frames are.
 #include "block/keys.h"
 #include "block/writer_int.h"
 
@@ -16,8 +18,8 @@ static void put_types(const struct writer_service *s, struct buf *out)
     }
 }
 
-// Postings stand behind their length, so they are made elsewhere: where the index may be packed
-// later.
+// The length of the postings comes before them, so they are made in another buffer, the one for
+// packed bytes.
 static bool put_keys(struct block_writer *w, struct buf *out, err *e)
 {
     struct writer_service *s = &w->s;
@@ -42,7 +44,7 @@ static bool put_keys(struct block_writer *w, struct buf *out, err *e)
 
 #define NODE_COLUMNS 7
 
-// Numbers of vectors of ALL follow those of the others, which ALL itself does not count.
+// Vectors of ALL are numbered after the vectors of other classes; nodes of ALL count from 0.
 static int64_t vector_of_node(const struct writer_service *s, const struct writer_node *n, bool all)
 {
     return (int64_t)(n->vector + (n->of_all && !all ? s->node_vectors.total : 0));
@@ -93,8 +95,8 @@ static bool put_nodes(struct block_writer *w, struct buf *out, err *e)
     return true;
 }
 
-// Frames that were kept have places relative to where they will be, as `base` is there; so have
-// those in the index whose place is told by the footer.
+// Places are differences to the end of the frame before. Kept frames have places relative to their
+// section; the footer says where that is.
 static void put_frames(struct buf *out, const struct writer_frames *f, bool timed)
 {
     uint64_t base = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept of the service at hand: its making, its end, and the step from one service to the
-// next, which leaves the room of small arrays and buffers in place.
+// The state of the current service: made, emptied for the next service, freed. The memory of small
+// arrays and buffers goes from one service to the next.
 #include "block/writer_int.h"
 
 // An array or buffer of a service that has no more room is left to the next service: allocating a

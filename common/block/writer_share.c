@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectors of nodes that are equal up to a factor are written once: siblings (samples and what each
-// of them is worth), a projection that is one series, ALL of a service with one series. Of the
-// month of ten pods that is three nodes in four.
+// Vectors of nodes that are equal up to a factor are written once: sibling types (samples, and
+// their value), a projection with one series, ALL of a service with one series. In the benchmark's
+// month of ten pods these are three nodes in four.
 //
-// Told apart by their bytes, which are kept for that; by hash only so that few are compared. What
-// does not fit is written again: a block is larger then, not wrong.
+// Vectors are compared by their bytes, which are kept for that; a hash finds the few to compare. A
+// vector that does not fit into the kept bytes may be written twice: the block is larger then, not
+// wrong.
 #include "base/hash.h"
 #include "block/writer_int.h"
 
@@ -13,7 +14,7 @@
 #define KEPT_MAX  ((size_t)16 << 20)
 #define KEPT_PART 32
 
-// Vectors with one hash that are compared; more have it only by intent.
+// How many vectors with equal hashes are compared. More collide only by intent.
 #define TRIES 8
 
 struct writer_known {
@@ -41,7 +42,7 @@ void writer_share_release(struct writer_share *s)
     *s = (struct writer_share){0};
 }
 
-// ALL names vectors of its own section only: who reads that needs no other.
+// Nodes of ALL name only vectors of their own section, so that reading ALL needs no other section.
 bool writer_share_find(struct writer_share *s, str entries, bool all, uint64_t *number,
                        bool *is_of_all)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Symbols as a block keeps them. A small service's leaf is mostly symbols, so rows get the numbers
-// that make them small: strings in byte order, so that each says only what differs from the one
-// before; functions in the order of their names; frames in the order in which stacks first have
-// them, so that a stack says "the next" as often as not. Two fifths less than message Symbols
-// (batch.md) of the same stacks.
+// that make them small: strings in byte order, so that each needs only the part in which it differs
+// from the one before; functions in the order of their names; frames in the order in which stacks
+// first have them, so that a stack says "the next" as often as not. Two fifths less than message
+// Symbols (batch.md) of the same stacks.
 #include "block/writer_int.h"
 
 #include <stdlib.h>
@@ -165,7 +165,7 @@ static uint64_t differ_at(str a, str b, size_t at)
     return x ^ y;
 }
 
-// Eight bytes at a time; the last eight of what both have may overlap those before.
+// Compares eight bytes at a time. The last eight may overlap the eight before.
 static size_t common_prefix(str a, str b)
 {
     const size_t word = sizeof(uint64_t);
@@ -185,8 +185,8 @@ static size_t common_prefix(str a, str b)
     return differ ? most - word + bytes_before(differ) : most;
 }
 
-// Unless a reader would not believe how much these few bytes become. Returns the bytes of what
-// follows the prefixes.
+// Sets the prefix of each string; all 0 if a reader would refuse so much growth
+// (block_raw_is_sane). Returns the size of the strings without their prefixes.
 static uint64_t find_prefixes(struct encoder *x, uint64_t *bytes)
 {
     uint64_t rest = 0;
@@ -203,7 +203,8 @@ static uint64_t find_prefixes(struct encoder *x, uint64_t *bytes)
     return *bytes;
 }
 
-// Room for n numbers of 32 bits at the end; whoever writes them says with put_end where they end.
+// Reserves room for n numbers of 32 bits at the end. After writing them the caller passes the end
+// to put_end.
 static uint8_t *put_begin(struct buf *out, size_t n)
 {
     return n ? (uint8_t *)buf_reserve(out, n * VARINT_32) : NULL;
@@ -282,7 +283,8 @@ static void put_mappings(struct encoder *x)
     }
 }
 
-// Lines are told against the last frame of the same function (`last`, by function), modulo 2^64.
+// A line is written as the difference to the last frame of the same function (`last`, by function),
+// modulo 2^64.
 static void put_lines(struct encoder *x, int64_t *last)
 {
     for (uint32_t i = 0; i < x->frame_count; i++) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame of vectors: stack by stack, each number packed given what is known of those before it.
-// Where that does not fit, vector by vector: stacks are told as ranks among those that the frame
-// has, because a vector has few of a table's stacks and most deltas are then one byte; and what is
-// alike stands together: numbers of entries and divisors, then deltas, then values, each packed by
-// itself.
+// Writes a frame of vectors. Normally stack by stack: each number is coded with probabilities that
+// follow from the numbers before it. A frame that is too small or too large for that is written
+// vector by vector. Stacks are then ranks among the frame's stacks, so most deltas take one byte.
+// Counts, divisors, deltas and values each form a column, packed by itself.
 #include "base/hash.h"
 #include "block/model_int.h"
 #include "block/writer_int.h"
@@ -19,7 +18,7 @@ static uint64_t next(const uint8_t **at, const uint8_t *end)
 }
 
 enum part {
-    STACKS,  // marks those that there are
+    STACKS,  // marks the stacks in use
     HEADS,   // numbers of entries
     DIVISORS,
     DELTAS,
@@ -32,7 +31,7 @@ static uint32_t rank_of(const struct writer_service *s, uint64_t stack)
     return s->ranks[stack / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
-// Returns the bytes of n deltas as a reader will write them.
+// Returns the size of n deltas after a reader has decoded them.
 static uint64_t put_deltas(struct writer_service *s, const uint8_t **at, const uint8_t *end,
                            uint64_t n, enum part part, struct buf *out)
 {
@@ -52,8 +51,8 @@ static uint64_t put_deltas(struct writer_service *s, const uint8_t **at, const u
     return size;
 }
 
-// One part of all vectors. Returns the bytes of all of them as a reader will put them back, which
-// are fewer than there are if numbers have needless bytes.
+// Writes one part of all vectors. Returns the size of all vectors after a reader has decoded them.
+// It is smaller than the input's if the input encodes numbers in more bytes than needed.
 static uint64_t put_part(struct writer_service *s, const struct writer_vectors *v, enum part part,
                          struct buf *out)
 {
@@ -75,7 +74,7 @@ static uint64_t put_part(struct writer_service *s, const struct writer_vectors *
     return size;
 }
 
-// The number of stacks that there are; their ranks from here on.
+// Counts the stacks in use and fills s->ranks.
 static uint32_t rank_stacks(struct writer_service *s)
 {
     uint32_t n = 0;
@@ -86,7 +85,7 @@ static uint32_t rank_stacks(struct writer_service *s)
     return n;
 }
 
-// The stacks that there are, ascending, after their number.
+// Writes the number of stacks in use, then their ids as differences, ascending.
 static void put_stacks(struct writer_service *s, struct buf *out)
 {
     wire_put_u64(out, rank_stacks(s));
@@ -100,27 +99,28 @@ static void put_stacks(struct writer_service *s, struct buf *out)
     }
 }
 
-// ---- stack by stack: which vectors have a stack and its values in them, each number told given
-// what is known of the ones before
+// ---- stack by stack: the vectors that have a stack, and its values in them; each number is
+// coded with a model of the numbers before it
 
-// Vectors whose stacks have one hash that are compared; more have it only by intent.
+// How many vectors with equal hashes are compared. More collide only by intent.
 #define BASE_TRIES 8
 
 // Fewer entries are not worth tables of how frequent numbers are.
 #define MODELLED_LEAST 64
 
-// Vectors written stack by stack are held in memory; so many entries at once.
+// Vectors written stack by stack are held in memory: at most this many entries.
 #define TURNED_ENTRIES_MAX ((uint64_t)1 << 18)
 
 struct turned {
-    uint32_t *counts;   // by rank: vectors that have it
-    uint64_t *starts;   // by rank: where its next entry goes; then where they ended
+    uint32_t *counts;   // by rank: how many vectors have it
+    uint64_t *starts;   // by rank, while placing: where its next entry goes; afterwards the end
     uint32_t *vectors;  // by entry
     uint64_t *values;   // zigzag
     bool negative;      // some are
 };
 
-// Entries by stack, of each in the order of vectors. First counted, then placed.
+// Sorts entries by stack, and by vector within a stack. The first pass counts them, the second
+// (`place`) puts them where they belong.
 static void turn(struct writer_service *s, const struct writer_vectors *v, struct turned *t,
                  bool place)
 {
@@ -150,7 +150,8 @@ static void turn(struct writer_service *s, const struct writer_vectors *v, struc
 
 // ---- bases
 
-// Vectors with the stacks of an earlier one are told by that: found by the bytes of their stacks.
+// A vector with the same stacks as an earlier one refers to it as its base. Equal stacks have equal
+// bytes.
 static bool find_bases(const struct block_writer *w, const struct writer_vectors *v,
                        struct model_bases *b, struct arena *a, err *e)
 {
@@ -199,7 +200,7 @@ struct modelled {
     const struct turned *t;
     const struct model_bases *bases;
     struct rans_writer *x;
-    uint64_t *values;  // by vector: of the stack at hand
+    uint64_t *values;  // by vector: of the current stack
 };
 
 static void put_value(struct rans_writer *x, unsigned context, const struct model_mean *mean,
@@ -209,7 +210,7 @@ static void put_value(struct rans_writer *x, unsigned context, const struct mode
     rans_put(x, context, expected ? zigzag((int64_t)(value - expected)) : value);
 }
 
-// The values in the vectors that have this one for a base.
+// Writes the values of the vectors whose base is this vector.
 static void put_based(struct modelled *m, uint32_t vector, struct model_based *of_kind)
 {
     unsigned kind = 0;
@@ -228,7 +229,8 @@ static void put_based(struct modelled *m, uint32_t vector, struct model_based *o
     }
 }
 
-// The entries of a stack, which are from .. to - 1, `have` of them in vectors without a base.
+// Writes the entries from .. to - 1, which are one stack's; `have` of them are in vectors without a
+// base.
 static void put_entries(struct modelled *m, uint64_t from, uint64_t to, uint64_t have)
 {
     struct model_based of_kind[MODEL_KINDS_OF_BASED] = {0};
@@ -254,8 +256,8 @@ static void put_entries(struct modelled *m, uint64_t from, uint64_t to, uint64_t
     }
 }
 
-// Each stack that occurs: how many are passed over, how many vectors without a base have it, its
-// entries.
+// Writes for each stack in use: how many unused stacks come before it, how many vectors without a
+// base have it, and its entries.
 static void put_model(const struct writer_service *s, struct modelled *m)
 {
     uint64_t next_stack = 0;
@@ -345,8 +347,8 @@ static uint64_t entries_of(const struct writer_vectors *v)
     return entries;
 }
 
-// Vectors as they are, one after the other: single ones, and those of which there are too many
-// entries to hold them twice.
+// Vectors one after the other: for a frame with few entries, and for one with too many to hold them
+// twice.
 static void put_by_vector(struct writer_service *s, const struct writer_vectors *v, struct buf *out,
                           struct writer_contents *c)
 {
