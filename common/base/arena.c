@@ -117,7 +117,7 @@ static void *refuse(struct arena *a)
     return NULL;
 }
 
-// Chunks double with what the arena already holds, so that a big request makes few mallocs and a
+// A new chunk is as large as all chunks before it, so that a big request makes few mallocs and a
 // small one wastes little.
 static struct arena_chunk *chunk_new(struct arena *a, size_t need)
 {

@@ -74,8 +74,8 @@ void mem_touch(void *p, size_t n);
 
 // Zeroed memory as from mem_alloc, for pieces that come and go with each request: each thread keeps
 // the pieces that it gave back last (MEM_KEPT_MAX bytes, uncounted). A piece may be larger than
-// asked for, less than twice as large; *n becomes its size. mem_give is told how many bytes, from
-// the beginning, may not be zero.
+// asked for, less than twice as large; *n becomes its size. mem_give gets the number of bytes, from
+// the beginning, that may not be zero (`dirty`).
 #define MEM_KEPT_MAX ((size_t)384 << 10)
 void *mem_take(struct mem_budget *b, size_t *n, err *e) MUST_CHECK;
 void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// regex_int.h - RE2 for regex.c only. Budgets and bounds are that file's; here is what only C++ can
-// do. No exception leaves: where memory is missing, the answer says so.
+// regex_int.h - RE2 for regex.c only. Budgets and bounds are in regex.c; here are the calls that
+// only C++ can make. No exception leaves: where memory is missing, the answer says so.
 #pragma once
 
 #include "base/regex.h"

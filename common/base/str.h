@@ -42,7 +42,7 @@ static inline bool str_is(str a, const char *z)
     return str_eq(a, str_of(z));
 }
 
-// Byte-wise order, a prefix before what it begins.
+// Byte-wise order; a prefix comes before the longer string.
 int str_cmp(str a, str b);
 
 bool str_starts(str s, str prefix);
@@ -65,7 +65,7 @@ str str_slice(str s, size_t from, size_t to);
 // Without spaces, tabs and line ends at both ends.
 str str_trim(str s);
 
-// The part before the first c; *rest becomes what follows it (empty with p == NULL at the end).
+// The part before the first c; *rest becomes the part behind it (empty with p == NULL at the end).
 str str_split(str s, char c, str *rest);
 
 // The whole of s as a decimal number; false for anything else, also for overflow.

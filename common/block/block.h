@@ -57,7 +57,7 @@ enum block_class {
     BLOCK_CLASSES
 };
 
-// What a block says about itself. Borrows.
+// Facts of a block as its footer has them. Borrows.
 struct block_about {
     enum block_kind kind;
     id128 id;  // ULID; of a segment 0: its name says it all

@@ -8,9 +8,9 @@
 //         values                     1 or more
 //         length, bytes              of each value, in byte order; every value is some key's
 //         form                       1 byte
-//         the column                 for each key the number of its value, from 1; 0: no such label
+//         the column                 for each key the number of its value, from 1; 0: it has none
 //
-// Form 1, 2 or 4: so many bytes for each key, little-endian. Form 0: the number of runs, then for
+// Form 1, 2 or 4: that many bytes for each key, little-endian. Form 0: the number of runs, then for
 // each its length (1 or more) and number, LEB128; neighbours differ. Keys come in order of their
 // labels, so most columns are few runs; a label that few keys have is few runs as well.
 //

@@ -74,8 +74,8 @@ static bool is_sorted(labels ls)
     return true;
 }
 
-// The rows of the words of all labels, key after key. Most labels of a key are those of the key
-// before, at the same place: comparing them is cheaper than a look-up.
+// The rows of the words of all labels, key after key. Most labels of a key equal the label at the
+// same place of the key before; comparing them is cheaper than a look-up.
 static bool intern_all(struct encoder *x, uint32_t *values, err *e)
 {
     size_t at = 0;

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// model_int.h - what writer_vectors.c and reader_vectors.c know before each number of a frame of
-// vectors in form BLOCK_MODELLED: the contexts of codec/rans.h. Both must say the same for the same
-// numbers; docs/formats/block.md has it in words.
+// model_int.h - the model of a frame of vectors in form BLOCK_MODELLED: which context
+// (codec/rans.h) each number has, given the numbers before it. writer_vectors.c and
+// reader_vectors.c must compute the same. docs/formats/block.md describes it in words.
 #pragma once
 
 #include "block/wire_int.h"
 #include "codec/rans.h"
 
-// Contexts, by what the number is.
+// Contexts, by the meaning of the number.
 enum {
-    MODEL_STACK = 0,   // stacks that are passed over, by how many were before
-    MODEL_COUNT = 4,   // vectors that have a stack, by how many have the one before
-    MODEL_GAP = 10,    // vectors that are passed over, by how many there are of both kinds
+    MODEL_STACK = 0,   // stacks skipped before this one, by how many were skipped before the last
+    MODEL_COUNT = 4,   // vectors that have this stack, by how many have the last one
+    MODEL_GAP = 10,    // vectors skipped, by how many of the rest have the stack and have it not
     MODEL_FIRST = 34,  // the first value of a stack, by how many vectors have it
-    MODEL_SMALL = 40,  // the next, by the mean of those before: below 16
-    MODEL_LARGE = 48,  // and from 16 on, where it is told as the difference to that
-    MODEL_BASE = 62,   // how far back a vector's base is, if it is not as the last one
-    MODEL_GUESS = 63,  // is a value what its base's tells, by whether the last ones were
-    MODEL_BASED =
-        66,  // the first value of a stack in a vector with a base, by which of those it is
+    MODEL_SMALL = 40,  // a later value, by the mean of the values before it: below 16
+    MODEL_LARGE = 48,  // from 16 on; the number is the difference to the mean
+    MODEL_BASE = 62,   // how far back a vector's base is; 0: as far as the last one
+    MODEL_GUESS = 63,  // does the value differ from the guess, by whether the last one did
+    MODEL_BASED = 66,  // the first value of a stack in a vector with a base, by its place
     MODEL_CONTEXTS = 70
 };
 
-// A vector may have a base: one before it in the frame that has the same stacks. Sample types of a
-// profile (objects and bytes) are so, and mostly a stack's values have one ratio; vectors of a
-// service that does little else are so.
+// A vector may have a base: an earlier vector of the frame with the same stacks. Sample types of a
+// profile (objects and bytes) have the same stacks, and a stack's values mostly have one ratio.
+// Profiles of a service that always does the same have the same stacks, too. The vectors of one
+// base are told apart by their place among them, up to this many places.
 #define MODEL_KINDS_OF_BASED 4
 
 static const uint8_t model_kinds[MODEL_CONTEXTS] = {
@@ -59,14 +59,14 @@ static inline unsigned model_count(uint64_t last)
     return MODEL_COUNT + MIN(5, model_log(last) / 2);
 }
 
-// `spare` vectors of those that follow have not got the stack, `have` have it; both at least 1.
+// Of the vectors that follow, `have` have the stack and `spare` do not; both at least 1.
 static inline unsigned model_gap(uint64_t spare, uint64_t have)
 {
     int q = (int)model_log(spare) - (int)model_log(have) + 9;
     return MODEL_GAP + (unsigned)MAX(0, MIN(q, MODEL_FIRST - MODEL_GAP - 1));
 }
 
-// The mean of the values of a stack so far, the last ones counting most; 16ths.
+// The mean of a stack's values so far, in 16ths; the last values count most.
 struct model_mean {
     uint64_t sixteenths;
     uint32_t n;
@@ -80,7 +80,8 @@ static inline unsigned model_value(const struct model_mean *m, uint64_t have, ui
     return MODEL_LARGE + MIN(13, (log - 16) / 2);
 }
 
-// Values from 16 on are written as differences from this; 0: they are written as they are.
+// Values are written as differences to this mean once it is 16 or more; 0: they are written as
+// such.
 static inline uint64_t model_expected(const struct model_mean *m)
 {
     return m->n && m->sixteenths >= 256 ? m->sixteenths >> 4 : 0;
@@ -97,15 +98,15 @@ static inline void model_saw(struct model_mean *m, uint64_t v)
 
 // ---- vectors with a base
 
-// Of one stack, in the vectors that come at the same place among those of their base.
+// State of one stack, for the vectors at one place among the vectors of their base.
 struct model_based {
     struct model_mean mean;
     uint64_t value;  // the last one
-    uint64_t base;   // and its base's
+    uint64_t base;   // the value of its base
     unsigned guess;  // 0: none so far; 1: the last was right, 2: wrong
 };
 
-// Guesses a value: the ratio to its base is that of the value before. False: there is no guess.
+// Guesses a value: its ratio to the base's value is as for the last value. False: no guess.
 static inline bool model_guess(const struct model_based *b, uint64_t base, uint64_t *guess)
 {
     uint64_t product = 0;
@@ -126,18 +127,18 @@ static inline void model_saw_based(struct model_based *b, uint64_t base, uint64_
     b->base = base;
 }
 
-// By vector; made by who writes and who reads from the distances.
+// All arrays are by vector. The writer and the reader both make them from the distances.
 struct model_bases {
-    uint32_t *base;         // itself: it has none
-    uint32_t *first_based;  // 0: nobody has it for a base
-    uint32_t *next_based;   // 0: the last of its base's
-    uint32_t *free;         // the vectors that have none, ascending
-    uint32_t *places;       // of each of those there
+    uint32_t *base;         // its base; itself: it has none
+    uint32_t *first_based;  // the first vector whose base it is; 0: none
+    uint32_t *next_based;   // the next vector with the same base; 0: none
+    uint32_t *free;         // the vectors without a base, ascending
+    uint32_t *places;       // of a vector without a base: its place in `free`
     uint64_t count;
     uint64_t free_count;
 };
 
-// False: they do not fit.
+// False: the arena has no room for them.
 static inline bool model_bases_init(struct model_bases *b, struct arena *a, uint64_t count)
 {
     *b = (struct model_bases){.base = ARENA_ARRAY(a, uint32_t, count),
@@ -149,7 +150,7 @@ static inline bool model_bases_init(struct model_bases *b, struct arena *a, uint
     return !a->exhausted;
 }
 
-// After `base` is known.
+// Fills the other arrays from `base`.
 static inline void model_bases_link(struct model_bases *b)
 {
     b->free_count = 0;

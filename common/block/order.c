@@ -20,7 +20,7 @@ static uint32_t number(uint32_t *ids, uint32_t count)
     return next;
 }
 
-// What the stacks, which have frames of t, need.
+// Marks the rows that these stacks, whose frames are t's, need.
 static void mark(const struct symbol_table *t, const struct symbol_stack *stacks, uint32_t count,
                  struct rows *m)
 {
@@ -74,9 +74,8 @@ static void copy_rows(const struct symbol_table *t, const struct rows *m, struct
 }
 
 // Parents come before children, so the rows below a stack are counted backwards and places are
-// given forwards: a stack begins where what its parent gave away so far ends. below[i] is first the
-// number of rows of the subtree that are needed (0: the stack itself is not), then the next free
-// place in it.
+// given forwards: a stack gets the next free place of its parent. below[i] is first the number of
+// rows of the subtree that are needed (0: the stack itself is not), then the next free place in it.
 bool block_order_stacks(struct arena *a, const struct symbol_table *t, const bool *used,
                         struct symbol_stack **out, uint32_t *count, uint32_t *map, err *e)
 {

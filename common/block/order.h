@@ -17,9 +17,9 @@ bool block_order(struct arena *a, const struct symbol_table *t, const bool *used
                  struct symbol_table *out, uint32_t *map, err *e) MUST_CHECK;
 
 // The stacks alone: an array of the arena of *count rows, whose parents are its rows and whose
-// frames are those of t. With it in the place of its own stacks t is a table that block_service
-// takes, and the service's bytes are those of the table that block_order makes: nothing else is
-// copied.
+// frames are those of t. A copy of t with these stacks instead of its own is a table for
+// block_service, and the bytes of the service are the same as with the table that block_order
+// makes; but no other rows are copied.
 bool block_order_stacks(struct arena *a, const struct symbol_table *t, const bool *used,
                         struct symbol_stack **out, uint32_t *count, uint32_t *map,
                         err *e) MUST_CHECK;

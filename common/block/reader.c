@@ -17,8 +17,8 @@ static uint64_t fixed(const char *p, int n)
     return v;
 }
 
-// The magic is compared before the CRC and the version after it: another kind of file, a damaged
-// block and a block of a newer program are told apart.
+// The magic is compared before the CRC and the version after it: so another kind of file, a damaged
+// block and a block of a newer program give different errors.
 bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e)
 {
     if (bytes.n < BLOCK_TRAILER || size < BLOCK_TRAILER) {

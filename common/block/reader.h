@@ -115,7 +115,7 @@ struct block_dropped_labels {
 
 struct block_index {
     const str *types;
-    const struct block_dropped_labels *dropped;  // by type: what its projections leave out
+    const struct block_dropped_labels *dropped;  // by type: labels that its projections leave out
     uint32_t type_count;
     const struct block_key_ref *keys;  // in order of type, class, labels
     uint32_t key_count;
@@ -168,8 +168,8 @@ struct block_details {
     const labels *annotations;   // NULL: no row has any
     uint64_t n;
 };
-// `heads` are those of the same run of rows: an id is stored without the part that its row's time
-// tells.
+// `heads` are those of the same run of rows: an id is stored without the bits that follow from its
+// row's time.
 bool block_details_parse(struct arena *a, str contents, const struct block_heads *heads,
                          struct block_details *out, err *e) MUST_CHECK;
 

@@ -264,7 +264,7 @@ static struct block_frames read_vectors(struct parser *p, uint64_t base, uint64_
     return read_frames(p, base, UINT64_MAX, *n, false);
 }
 
-// Vectors of nodes: those of other classes in frames of their own before those of ALL.
+// Vectors of nodes: first frames with the vectors of other classes, then frames with those of ALL.
 static void read_node_frames(struct parser *p)
 {
     struct block_index *x = p->x;

@@ -21,7 +21,8 @@ static void read_counts(struct decoder *d, uint64_t *bytes)
     uint64_t functions = wire_u64(w);
     uint64_t strings = wire_count(w, 2);
     *bytes = wire_u64(w);
-    // The writer keeps what is used only, so columns that are all the same claim no memory.
+    // The writer keeps used rows only. So counts are bounded by each other, and a short column of
+    // equal numbers cannot claim much memory.
     if (stacks >= UINT32_MAX || frames > stacks || mappings > frames || functions > frames ||
         strings > 3 * functions + 2 * mappings) {
         wire_fail(w, "there are more rows than are used");
@@ -147,8 +148,9 @@ static void read_frames(struct decoder *d, int64_t *last)
     }
 }
 
-// A stack's parent is told as steps up from the stack before it. No walk goes up more often than
-// earlier stacks went down, so all walks together take no more steps than there are stacks.
+// A stack's parent is stored as the number of steps up from the stack before it. No walk goes up
+// more often than earlier stacks went down, so all walks together take no more steps than there are
+// stacks.
 static void read_stacks(struct decoder *d)
 {
     struct wire *w = &d->w;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns a frame of vectors back into columns, one of three forms: entries vector by vector, stack
-// by stack, or stack by stack with each number coded by what the numbers before it let expect
+// by stack, or stack by stack with each number coded with a model of the numbers before it
 // (model_int.h). A frame has the stacks of all its vectors once; entries name stacks by their rank
 // among these.
 //
@@ -10,7 +10,7 @@
 #include "block/model_int.h"
 
 struct vectors {
-    struct wire head;    // what comes before the deltas
+    struct wire head;    // the part before the deltas
     struct wire deltas;  // of ranks, or of vectors
     struct wire values;
     uint8_t form;
@@ -259,7 +259,7 @@ static bool read_turned(struct vectors *x, struct arena *a, err *e)
     return true;
 }
 
-// ---- modelled: stack by stack, each number given what is known of those before it
+// ---- modelled: stack by stack, each number coded with a model of the numbers before it
 
 struct modelled {
     struct vectors *x;

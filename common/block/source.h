@@ -34,7 +34,7 @@ struct block_origin_kind {
     bool (*alive)(const struct block_origin *from, err *e);
 };
 
-// Copied freely; borrows what it points to.
+// A value; borrows the store and the request.
 struct block_origin {
     const struct block_origin_kind *kind;
     void *store;  // of the kind: where it reads,

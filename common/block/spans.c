@@ -70,7 +70,7 @@ enum {
     BUFFERS = 8
 };
 
-// Columns of a frame in their order, then those of the filters.
+// The columns of a frame in their order, then the buffers of the filters.
 static void buffers(struct block_spans *s, struct buf *v[BUFFERS])
 {
     v[0] = &s->counts;

@@ -28,7 +28,7 @@
 
 struct block_spans {
     struct mem_budget *budget;
-    struct buf counts;  // columns of the frame at hand
+    struct buf counts;  // columns of the current frame
     struct buf traced;
     struct buf ids;
     struct buf traces;
@@ -38,8 +38,8 @@ struct block_spans {
     uint64_t *keys;  // hashes for its filter
     size_t key_count;
     size_t key_cap;
-    struct buf blocks;  // of filters that are done: their blocks ...
-    struct buf filters;
+    struct buf blocks;   // of finished filters: numbers of blocks
+    struct buf filters;  // and their bytes
 };
 
 // Release is idempotent.
@@ -50,11 +50,11 @@ void block_spans_release(struct block_spans *s);
 bool block_spans_row(struct block_spans *s, const struct block_span *v, size_t n,
                      err *e) MUST_CHECK;
 
-// Bytes that the frame at hand would have; 0: no row of it has spans.
+// Bytes that the current frame would have; 0: no row of it has spans.
 size_t block_spans_bytes(const struct block_spans *s);
 
-// Appends the frame at hand to *out and begins the next. With spans it gets a filter; without,
-// nothing is appended and no filter made.
+// Appends the current frame to *out, makes its filter, and begins the next frame. A frame without
+// spans is not appended and gets no filter.
 bool block_spans_frame(struct block_spans *s, struct buf *out, err *e) MUST_CHECK;
 
 // Appends the filters of the frames so far and forgets them; nothing if there are none.

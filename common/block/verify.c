@@ -2,7 +2,7 @@
 //
 // Service by service: sections are read and parsed, then compared with each other. A section that
 // is damaged is a fault; comparisons that would need it are left out (the *_whole flags), so that
-// one damage is not told as many.
+// one damage is not reported as many.
 #include "block/verify.h"
 
 #include "block/keys.h"
@@ -371,7 +371,7 @@ static void check_rows_of(struct verify *v, const struct block_key_ref *k, uint3
         if (i == 0) continue;
         int order = (v->times[row - 1] > v->times[row]) - (v->times[row - 1] < v->times[row]);
         if (order == 0) order = memcmp(v->ids[row - 1].b, v->ids[row].b, sizeof(id128));
-        // Leaves have no profile twice; a cut may have what was pushed twice.
+        // A leaf has no profile twice. A cut has a profile twice if it was pushed twice.
         if (order < 0 || (order == 0 && about->kind == BLOCK_SEGMENT)) continue;
         verify_fault(v, "row %" PRIu64 " of key %u %s", row, key,
                      order ? "is not behind the row before it" : "is the row before it again");
@@ -431,7 +431,7 @@ static bool load_spans(struct verify *v, err *e)
 
 // ---- a service against the footer
 
-// What a dataset should say.
+// The facts that a dataset of the footer should have.
 struct dataset {
     uint64_t profiles;
     uint64_t by_nodes[BLOCK_CLASSES];  // of the narrowest nodes of series that are not sampled
@@ -480,7 +480,7 @@ static void check_dataset(struct verify *v, uint32_t type, const struct block_da
         else
             add_nodes(v, k, &is);
     }
-    // Without rows, profiles are those of the first class that has some.
+    // Without rows, the profiles are counted in the first class that has some.
     for (int c = 0; !v->row_count && c < BLOCK_CLASSES && is.profiles == 0; c++)
         is.profiles = is.by_nodes[c];
     if (is.any != (d != NULL)) {
@@ -498,7 +498,7 @@ static void check_dataset(struct verify *v, uint32_t type, const struct block_da
 }
 
 // The types of the footer are those of the index that have profiles. The index may have types
-// without profiles: it says which of their labels churn.
+// without profiles: the index says which of their labels churn.
 static void check_datasets(struct verify *v)
 {
     const struct block_service_ref *s = v->service;

@@ -2,7 +2,8 @@
 //
 // verify.h - checks a whole block, by reading all of it.
 //
-// Parsing checks each section by itself (reader.h); this checks what takes too long for a query:
+// Parsing checks each section by itself (reader.h); this does the checks that take too long for a
+// query:
 //
 //     sections     all can be read and parsed; they do not overlap, and nothing lies between them
 //     vectors      well-formed, of stacks that the symbols have; each is named by a row

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// verify_int.h - what verify.c reads of a service and verify_sums.c compares; for these two.
+// verify_int.h - the state of a check; for verify.c, which reads sections, and verify_sums.c, which
+// compares sums.
 #pragma once
 
 #include "block/verify.h"
@@ -42,12 +43,13 @@ struct verify {
     bool rows_whole;
 };
 
-// One more fault of the service at hand.
+// Reports a fault of the current service.
 void verify_fault(struct verify *v, const char *fmt, ...) PRINTF(2, 3);
 
 // "2026-11-21T10:05:00Z + 5m" of a slot, for faults.
 #define VERIFY_SLOT_TEXT 64
 const char *verify_slot(char text[VERIFY_SLOT_TEXT], int64_t slot, int64_t width);
 
-// Sums against what they are of, of the service at hand. False and *e: no memory.
+// Compares the sums of the current service with their parts. False and *e: no memory, or the time
+// is over.
 bool verify_sums(struct verify *v, err *e) MUST_CHECK;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares sums with what they sum: nodes with rows, with nodes of other classes, with narrower
+// Compares sums with their parts: nodes with rows, with nodes of other classes, with narrower
 // nodes, and with totals.
 #include "base/search.h"
 #include "block/verify_int.h"
 
 #include <inttypes.h>
 
-// The node that there should be, added up from its parts.
+// The node as it should be, added up from its parts.
 struct sums {
     int64_t *v;  // by stack
     struct block_node node;
@@ -35,7 +35,7 @@ static void add(struct verify *v, struct sums *s, const struct block_node *n, st
               columns.p && columns_add(columns, factor, s->v, v->symbols.stack_count, &ignored);
 }
 
-// Compares node i with what its parts add up to; `of` names them in messages ("its rows").
+// Compares node i with the sum of its parts; `of` names them in messages ("its rows").
 static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i, struct sums *s,
                     const char *of)
 {

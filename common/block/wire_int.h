@@ -52,9 +52,9 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
 // Profile ids of a frame.
 #define BLOCK_IDS_ANY      0  // 16 bytes each
 #define BLOCK_IDS_UUID     1  // as uuid_profile makes them
-#define BLOCK_IDS_SIBLINGS 2  // such, some told by an earlier row's
+#define BLOCK_IDS_SIBLINGS 2  // UUIDs, some as the difference to an earlier row's
 
-// The bits in which the ids of two sibling rows differ; their times are apart (six bytes).
+// The bits in which the ids of two sibling rows differ; the six bytes of time are left out.
 #define BLOCK_ID_TIME 6
 struct block_id_bits {
     uint8_t b[16 - BLOCK_ID_TIME];
@@ -88,7 +88,7 @@ enum wire_extent {
     WIRE_NONE = 0,
     WIRE_PLAIN = 1,
     WIRE_PACKED = 2,
-    WIRE_SEVERAL = 3,  // not one section; stored is what all of them take; no CRC32C
+    WIRE_SEVERAL = 3,  // several sections; stored is their size together; no CRC32C
     WIRE_LZ4 = 4       // as WIRE_PACKED, an LZ4 block instead of zstd frames
 };
 
@@ -112,7 +112,7 @@ uint8_t wire_byte(struct wire *w);
 uint32_t wire_fixed32(struct wire *w);
 str wire_bytes(struct wire *w, uint64_t n);
 str wire_str(struct wire *w);   // length, bytes
-str wire_text(struct wire *w);  // such, UTF-8
+str wire_text(struct wire *w);  // the same, valid UTF-8
 id128 wire_id(struct wire *w);
 
 // A number of items that take at least `size` bytes each in the rest; more than fit are a fault,

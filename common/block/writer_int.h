@@ -2,9 +2,9 @@
 //
 // writer_int.h - the state of a block that is being written; private to writer*.c.
 //
-// A service's vectors, details and spans go to the sink frame by frame. What is kept until the
-// service ends: heads, totals and vectors of ALL, packed; symbols, packed; and for the index the
-// labels of keys, nodes without their vectors, and where frames are.
+// A service's vectors, details and spans go to the sink frame by frame. Kept in memory until
+// the service ends: heads, totals and vectors of ALL, packed; symbols, packed; and for the index
+// the labels of keys, nodes without their vectors, and where frames are.
 #pragma once
 
 #include "base/map.h"
@@ -23,7 +23,7 @@ struct writer_frames {
 // Vectors on their way into frames.
 struct writer_vectors {
     struct buf bytes;  // columns, one after the other
-    uint64_t count;    // of the frame at hand
+    uint64_t count;    // of the current frame
     uint64_t total;    // of all frames
     struct writer_frames frames;
     struct buf *keep;  // where frames are kept; NULL: they go to the sink
@@ -37,13 +37,13 @@ struct writer_share {
     size_t v_cap;
     struct buf bytes;
     size_t cap;
-    uint64_t hash;  // of what was looked for last
+    uint64_t hash;  // of the last look-up
 };
 
 struct writer_node {
     struct block_node node;
     int64_t factor;   // by which its vector counts
-    uint64_t vector;  // number among those of ALL or among the others
+    uint64_t vector;  // number among the vectors of ALL or among the others
     bool of_all;
 };
 
@@ -55,7 +55,7 @@ struct writer_key {
     uint64_t rows;
 };
 
-// Profiles of one class of a type: those of the narrowest nodes.
+// Profiles of one class of a type, counted in its narrowest nodes.
 struct writer_profiles {
     int64_t width;
     uint64_t profiles;
@@ -74,7 +74,7 @@ struct writer_type {
     int64_t last_ns;
 };
 
-// Rows, or totals, of the frame at hand. A part is what belongs to one type.
+// Rows, or totals, of the current frame. Each part belongs to one type.
 struct writer_parts {
     size_t ends[BLOCK_RUN_MAX / 1024];
     size_t n;
@@ -94,7 +94,7 @@ struct writer_service {
     struct writer_node *nodes;
     size_t node_cap;
     uint32_t node_count;
-    uint64_t *used;   // stacks of the frame at hand, a bit each
+    uint64_t *used;   // stacks of the current frame, a bit each
     uint32_t *ranks;  // how many there are before each word of `used`
     int64_t *vector_totals;
     size_t vector_cap;
@@ -113,7 +113,7 @@ struct writer_service {
     struct buf kept_all;
     struct buf kept_totals;
     struct buf kept_heads;
-    bool sampled;  // the key at hand
+    bool sampled;  // the current key
     int64_t last_width;
     int64_t last_slot;
     int64_t last_total_slot;
@@ -130,7 +130,7 @@ struct block_writer {
     block_sink *sink;
     void *arg;
     struct mem_budget *memory;
-    int level;            // of zstd; 0: what suits the section
+    int level;            // of zstd; 0: by section
     size_t packed_least;  // bytes of contents from which on packing is tried
     size_t lz4_most;      // up to so many bytes as LZ4
     bool has_lz4;         // some section is
@@ -139,12 +139,12 @@ struct block_writer {
     struct arena arena;   // about
     struct buf services;  // of the footer
     uint64_t tail;        // where the last service ended
-    struct buf contents;  // of the section at hand
+    struct buf contents;  // of the current section
     struct buf packed;
     struct compressor compressor;
     struct writer_service s;
     struct buf last_name;    // of the services
-    struct block_row *rows;  // of the frame at hand; annotations are in row_arena
+    struct block_row *rows;  // of the current frame; annotations are in row_arena
     size_t row_cap;
     uint32_t row_count;
     struct writer_parts row_parts;
@@ -154,13 +154,13 @@ struct block_writer {
     size_t total_cap;
     uint32_t total_count;
     struct writer_parts total_parts;
-    int64_t *column;  // scratch, for the rows or totals of the frame at hand, or nodes
+    int64_t *column;  // scratch, for rows or totals of the current frame, or nodes
     size_t column_cap;
     struct block_written written;
 };
 
-// Contents of a section. What begins at a split (0: none) is of another nature than what is before
-// it and packed by itself.
+// Contents of a section. At a split (0: none) bytes of another nature begin; the parts between
+// splits are packed one by one.
 struct writer_contents {
     str bytes;
     size_t splits[8];
@@ -175,8 +175,8 @@ bool writer_section_of(struct block_writer *w, const struct buf *contents, const
                        struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
 bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
 
-// The service at hand (writer_service.c). next: emptied for another one; room that is not large
-// stays.
+// The current service (writer_service.c). next: emptied for the next service; small arrays keep
+// their memory.
 void writer_service_init(struct block_writer *w);
 void writer_service_next(struct block_writer *w);
 void writer_service_release(struct block_writer *w);
@@ -186,8 +186,9 @@ bool writer_column(struct block_writer *w, size_t n, err *e) MUST_CHECK;
 bool writer_frame_add(struct block_writer *w, struct writer_frames *f,
                       const struct block_frame *one, err *e) MUST_CHECK;
 
-// Vectors of nodes by their entries (columns without head). Found: its number among those of ALL or
-// among the others; never among the others for ALL. Not found: may be kept for the next.
+// Vectors of nodes by their entries (columns without head). find: the vector's number among the
+// vectors of ALL or among the others; `all` finds only the former. keep: after a failed find, makes
+// the vector known, if there is room.
 void writer_share_init(struct writer_share *s, struct mem_budget *memory);
 void writer_share_release(struct writer_share *s);
 bool writer_share_find(struct writer_share *s, str entries, bool all, uint64_t *number,
@@ -195,19 +196,19 @@ bool writer_share_find(struct writer_share *s, str entries, bool all, uint64_t *
 bool writer_share_keep(struct writer_share *s, str entries, bool all, uint64_t number,
                        err *e) MUST_CHECK;
 
-// Ends the frame at hand, if there is one.
+// Ends the current frame, if there is one.
 bool writer_cut_vectors(struct block_writer *w, struct writer_vectors *v, err *e) MUST_CHECK;
 bool writer_cut_rows(struct block_writer *w, err *e) MUST_CHECK;
 bool writer_cut_totals(struct block_writer *w, err *e) MUST_CHECK;
 
-// What comes next is of another type.
+// The rows or totals from here on are of another type.
 void writer_part(struct writer_parts *p, size_t at);
 
-// Contents of the frame at hand. Details: *split is where ids begin.
+// Contents of the current frame. Details: *split is where ids begin.
 void writer_heads(struct block_writer *w, struct buf *out);
 bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
 
-// The ids of the rows at hand, at the end of their details.
+// Appends the ids of the current rows, which are the last part of their details.
 bool writer_ids(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
 
 // Contents of symbols; every stack has a frame, and they are in depth-first order. `sorted`:

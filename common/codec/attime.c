@@ -117,7 +117,7 @@ static int64_t offset_ns(const char *p, size_t n)
 
 int64_t attime_parse(str text, int64_t now_ns)
 {
-    char p[64];  // longer texts mean nothing; what is cut off is at the end
+    char p[64];  // longer texts mean nothing, so their end is cut off
     size_t n = 0;
     size_t digits = 0;
     for (size_t i = 0; i < text.n && n < sizeof p; i++) {

@@ -12,5 +12,5 @@
 
 #include "base/str.h"
 
-// Unix nanoseconds; what does not fit becomes the nearest that does.
+// Unix nanoseconds; a time that does not fit 64 bits becomes the nearest that does.
 int64_t attime_parse(str text, int64_t now_ns);

@@ -5,8 +5,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-// What an input says about its size is a first guess only up to this multiple of its own length, so
-// that a short lie costs little.
+// The size that an input states is a first guess only up to this multiple of its length, so that a
+// short lie costs little.
 #define GUESS_MAX 16
 #define ROOM_MIN  4096
 

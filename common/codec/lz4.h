@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lz4.h - LZ4 blocks (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md): of logs that
-// earlier programs wrote, and of small sections of segments, which zstd would pack better and in
-// four times the time. A block does not say how large its bytes are: whoever keeps it keeps that as
-// well.
+// lz4.h - LZ4 blocks (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md), in logs that
+// earlier programs wrote and in small sections of segments, which zstd would compress better but in
+// four times the time. A block does not contain the size of its uncompressed bytes: the caller
+// stores it.
 #pragma once
 
 #include "base/buf.h"
 
-// Of a base, bytes that the reader has as well and that stand before the block's, so many count.
+// A base is a run of bytes that the reader has as well and to which the block may refer: at most so
+// many.
 #define LZ4_BASE_MAX ((size_t)56 << 10)
 
-// Appends the `size` bytes of a block. Fails with invalid_argument if it does not have just so
-// many.
+// Appends the `size` bytes of a block. Fails with invalid_argument if the block has another size.
 bool lz4_unpack(str block, size_t size, struct buf *out, err *e) MUST_CHECK;
 bool lz4_unpack_against(str base, str block, size_t size, struct buf *out, err *e) MUST_CHECK;
 

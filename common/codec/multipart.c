@@ -82,7 +82,8 @@ enum delimiter {
     CLOSING
 };
 
-// What follows "--boundary": spaces and a line end, or "--". *rest becomes what comes then.
+// Classifies the bytes after "--boundary": spaces and a line end, or "--". *rest becomes the bytes
+// after these.
 static enum delimiter delimiter_tail(str s, str *rest)
 {
     if (str_starts(s, S("--"))) return CLOSING;

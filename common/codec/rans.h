@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rans.h - packs numbers to nearly their entropy, using facts that the reader knows before each.
+// rans.h - packs numbers to nearly their entropy, using facts that the reader knows before it reads
+// a number.
 //
-// Such a fact is the number's *context*: for example, how large the last numbers were. Each context
-// has a table with the frequencies of its numbers. A number costs -log2 of its frequency, even a
-// fraction of a bit, which Huffman codes (zstd's literals) cannot reach. Similar contexts share a
-// table: the writer joins neighbours of one kind if that costs less.
+// These facts make the number's *context*: for example, how large the last numbers were. Each
+// context has a table with the frequencies of its numbers. A number costs -log2 of its frequency,
+// even a fraction of a bit, which Huffman codes (zstd's literals) cannot reach. Similar contexts
+// share a table: the writer joins neighbours of one kind if that costs less.
 //
 //     number  -> token and bits   below 8: the number; else power of two and the bit below it, and
 //                                 the lower bits as they are

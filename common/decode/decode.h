@@ -4,8 +4,9 @@
 //
 // Decoders do no IO, keep no state, and treat their input as hostile: each length and reference is
 // checked before it is used, memory comes from the arena whose cap holds, nothing recurses on
-// input. Fails with invalid_argument (the input is wrong; the message says what and where) or
-// resource_exhausted (the arena's cap). Results live in the arena and may borrow from the input.
+// input. Fails with invalid_argument (the input is wrong; the message names the fault and its
+// place) or resource_exhausted (the arena's cap). Results live in the arena and may borrow from the
+// input.
 #pragma once
 
 #include "model/profile.h"

@@ -105,7 +105,7 @@ static bool read_event(str rest, struct event *v, bool *timed)
     return *timed;
 }
 
-// Whether a line begins a sample. Perf indents such lines where there are no stacks; then the line
+// Whether a line begins a sample. Perf indents these lines if it prints no stacks; then the line
 // must have a time, because a frame may look alike.
 static bool is_event(str line, struct event *v)
 {

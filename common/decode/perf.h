@@ -8,11 +8,12 @@
 //             address symbol+0xoffset (file)
 //     (empty line)
 //
-// Names are those of stackcollapse-perf.pl --all, which people know from flamegraph.pl. The command
-// is the root. Offsets and arguments are removed. A frame that perf prints as "[unknown]" gets the
-// name of its file. "_[k]" follows kernel frames, "_[j]" those of a JIT, "_[i]" inlined ones. Each
-// sample counts 1, whatever its period. Samples of another event than the first one are left out
-// and counted. A stack of more than 60,000 bytes loses its leaves and ends in "[truncated stack]".
+// Names are as stackcollapse-perf.pl --all makes them, which people know from flamegraph.pl. The
+// command is the root. Offsets and arguments are removed. A frame that perf prints as "[unknown]"
+// gets the name of its file. "_[k]" follows kernel frames, "_[j]" frames of a JIT, "_[i]" inlined
+// ones. Each sample counts 1, whatever its period. Samples of another event than the first one are
+// left out and counted. A stack of more than 60,000 bytes loses its leaves and ends in "[truncated
+// stack]".
 #pragma once
 
 #include "base/arena.h"

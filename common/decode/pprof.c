@@ -202,8 +202,8 @@ static bool all_zero(const uint64_t *ids, uint32_t n)
     return any == 0;
 }
 
-// The ids of all locations in order. Their lines cannot be read yet: these name functions, whose
-// ids are what is being repaired.
+// The ids of all locations in order. Their lines cannot be read yet: lines name functions by the
+// ids that are being repaired.
 static bool read_location_ids(struct pprof *d, uint64_t *ids)
 {
     struct cursor c = {d->extents[FIELD_LOCATION].from, d->extents[FIELD_LOCATION].to};

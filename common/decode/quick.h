@@ -17,8 +17,8 @@
 #define QUICK_SLACK  16
 #define QUICK_INLINE static inline __attribute__((always_inline))
 
-// A number of three to eight bytes; NULL if it is longer. Of eight bytes those up to the first
-// without a high bit count; then neighbours of 7, 14 and 28 bits are pushed together.
+// A number of three to eight bytes; NULL if it is longer. Reads eight bytes and keeps those up to
+// the first whose high bit is clear. Then the groups of 7 bits are joined: in pairs, fours, eights.
 QUICK_INLINE const uint8_t *quick_long(const uint8_t *p, uint64_t *v)
 {
     uint64_t w = 0;
@@ -45,14 +45,17 @@ QUICK_INLINE const uint8_t *quick_number(const uint8_t *p, uint64_t *v)
     return quick_long(p, v);
 }
 
+// The bits that are 0 in a tag of one byte (field 1 to 15) and wire type 0, a number: 0fff f000.
+#define QUICK_TAG_ZEROS 0x87
+
 // Reads a message of numbers only: v[field] for fields up to `top`, at most 15. If it gives up, the
-// values that it has written are those that the careful way will write too.
+// careful way will write the same values again.
 QUICK_INLINE bool quick_numbers(const uint8_t *p, const uint8_t *end, uint64_t *v, uint32_t top)
 {
     while (p < end) {
         uint32_t tag = *p++;
-        uint32_t field = tag >> 3;  // of one byte and a number's type: 0fff f000
-        if ((tag & 0x87) != 0 || field - 1 >= top) return false;
+        uint32_t field = tag >> 3;
+        if ((tag & QUICK_TAG_ZEROS) != 0 || field - 1 >= top) return false;
         p = quick_number(p, &v[field]);
         if (!p) return false;
     }

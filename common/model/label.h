@@ -30,7 +30,7 @@ typedef struct {
 // Sorts by name in place; equal names keep their order (validation finds them).
 void labels_sort(label *v, size_t n);
 
-// The value of a name; empty if absent, which is what matchers mean by "missing".
+// The value of a name; empty if absent, as matchers have it.
 str labels_get(labels ls, str name);
 bool labels_has(labels ls, str name);
 
@@ -58,8 +58,8 @@ void label_quote(str s, struct buf *out);
 void labels_put(labels ls, struct buf *out, uint32_t field);
 void labels_put_set(labels ls, struct buf *out, uint32_t field);
 
-// Reads one such message; and a message Labels, sorted, with its array in the arena. Strings borrow
-// from the bytes. Names may come twice, values may be empty.
+// Reads one message of a label; and a message Labels, sorted, with its array in the arena. Strings
+// borrow from the bytes. Names may come twice, values may be empty.
 bool label_decode(str bytes, label *out, err *e) MUST_CHECK;
 bool labels_decode_set(struct arena *a, str bytes, labels *out, err *e) MUST_CHECK;
 

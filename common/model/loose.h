@@ -65,7 +65,7 @@ void loose_note(struct loose_set *s, struct loose_key key);
 // NULL if the row is not in the set.
 const struct loose_row *loose_find(const struct loose_set *s, struct loose_key key);
 
-// Writes all keys of a keeper; and adds keys from such bytes, which fails with invalid_argument if
-// their length is not that of whole keys.
+// Writes all keys of a keeper; and adds keys from these bytes, which fails with invalid_argument if
+// they end within a key.
 void loose_encode(const struct loose_set *s, uint32_t keeper, struct buf *out);
 bool loose_decode(struct loose_set *s, str bytes, uint32_t keeper, err *e) MUST_CHECK;

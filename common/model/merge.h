@@ -33,7 +33,7 @@ void merge_release(struct merge *m);  // idempotent
 
 // sums += vector * factor, whose stacks are rows of t. Trusts the table (symbols_decode checked
 // it), not the vector. Fails with invalid_argument, out_of_range or resource_exhausted; the sums
-// are then good for nothing.
+// are then undefined.
 bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_t factor,
                err *e) MUST_CHECK;
 

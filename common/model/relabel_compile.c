@@ -141,7 +141,7 @@ static bool refuse(enum relabel_action action, const char *field, const char *wh
     return err_set(e, ERR_INVALID_ARGUMENT, "%s: %.*s %s", field, STR(actions[action].name), why);
 }
 
-// Refuses fields that the action does not use: whoever gave them expects an effect.
+// Refuses fields that the action does not use: a user who sets one expects an effect.
 static bool check_extra(const struct relabel_config *c, enum relabel_action action, err *e)
 {
     unsigned rules = actions[action].rules;
