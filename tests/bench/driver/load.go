@@ -249,7 +249,7 @@ func (e *expectation) write(dir string, pop *population) error {
 }
 
 type loadTotals struct {
-	profiles, raw, zipped, entries, requests, retries, failed atomic.Int64
+	profiles, raw, zipped, entries, requests, retries, refused, failed atomic.Int64
 }
 
 func runLoad(args []string) error {
@@ -364,7 +364,10 @@ func runLoad(args []string) error {
 						time.Sleep(time.Duration(try) * 200 * time.Millisecond)
 					}
 					sent := time.Now()
-					msg := push(client, *url, fmt.Sprintf("tenant-%d", group[0].tenant), body)
+					status, msg := push(client, *url, fmt.Sprintf("tenant-%d", group[0].tenant), body)
+					if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+						tot.refused.Add(1)
+					}
 					took := time.Since(sent).Seconds() * 1000
 					mu.Lock()
 					if msg == "" {
@@ -416,7 +419,7 @@ func runLoad(args []string) error {
 	n, rawMB := float64(tot.profiles.Load()), float64(tot.raw.Load())/1e6
 	sort.Float64s(latencies)
 	fmt.Printf("population_stacks\t%d\n", len(pop.stacks))
-	fmt.Printf("profiles\t%.0f\nfailed\t%d\nretries\t%d\nrequests\t%d\n", n, tot.failed.Load(), tot.retries.Load(), tot.requests.Load())
+	fmt.Printf("profiles\t%.0f\nfailed\t%d\nretries\t%d\nrefused\t%d\nrequests\t%d\n", n, tot.failed.Load(), tot.retries.Load(), tot.refused.Load(), tot.requests.Load())
 	fmt.Printf("entries\t%d\nraw_MB\t%.1f\nraw_bytes_per_profile\t%.0f\nzipped_MB\t%.1f\n", tot.entries.Load(), rawMB, rawMB*1e6/n, float64(tot.zipped.Load())/1e6)
 	fmt.Printf("wall_s\t%.1f\nprofiles_per_s\t%.1f\ndriver_cpu_s\t%.1f\n", wall, n/wall, own)
 	fmt.Printf("server_cpu_s\t%.2f\nserver_cores\t%.2f\nraw_MB_per_core_s\t%.2f\ncpu_ms_per_profile\t%.3f\n", cpu, cpu/wall, rawMB/cpu, cpu*1000/n)
@@ -437,16 +440,16 @@ func runLoad(args []string) error {
 	return nil
 }
 
-// push sends one push.v1 request over Connect and returns "" or what went wrong.
-func push(c *http.Client, url, tenant string, body []byte) string {
+// push sends one push.v1 request over Connect and returns the answer's status (0: there is no answer), and "" or the fault.
+func push(c *http.Client, url, tenant string, body []byte) (int, string) {
 	status, answer, err := call(c, url+"/push.v1.PusherService/Push", tenant, body)
 	if err != nil {
-		return "transport: " + err.Error()
+		return 0, "transport: " + err.Error()
 	}
 	if status != http.StatusOK {
-		return fmt.Sprintf("%d %.200s", status, answer)
+		return status, fmt.Sprintf("%d %.200s", status, answer)
 	}
-	return ""
+	return status, ""
 }
 
 // call makes one Connect unary call with protobuf bodies.
