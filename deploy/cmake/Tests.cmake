@@ -131,11 +131,11 @@ if(TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
     set_tests_properties(walk PROPERTIES TIMEOUT 3600 LABELS unit COST 1000)  # the longest, so the first
 endif()
 
-# Measurements of single parts, made on demand (tests/bench/run).
+# Measurements of single parts (tests/bench/run). Built with everything, so that none falls behind.
 file(GLOB benches CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests/bench tests/bench/*.c)
 foreach(bench IN LISTS benches)
     string(REGEX REPLACE "\\.c$" "" name ${bench})
-    add_executable(bench.${name} EXCLUDE_FROM_ALL tests/bench/${bench})
+    add_executable(bench.${name} tests/bench/${bench})
     set_target_properties(bench.${name} PROPERTIES FT_TEST ON)
     target_include_directories(bench.${name} PRIVATE tests)
     target_link_libraries(bench.${name} PRIVATE ft_distributor ft_ingester ft_compactor ft_block ${CMOCKA})

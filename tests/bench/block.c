@@ -78,7 +78,7 @@ static void load_file(const char *path, struct symbols *table, bool **leaf, size
     struct buf plain;
     struct decode_options o = {0};
     struct decoded d = {0};
-    struct stacks stacks;
+    struct stack_rows rows;
     err e = {0};
     buf_init(&raw, NULL, BYTES_MAX);
     buf_init(&plain, NULL, BYTES_MAX);
@@ -89,9 +89,9 @@ static void load_file(const char *path, struct symbols *table, bool **leaf, size
         bytes = buf_view(&plain);
     }
     must(decode_pprof(&arena, bytes, &o, &d, NULL, &e), &e);
-    must(stacks_init(&stacks, &arena, d.profiles, table, NULL, &e), &e);
+    must(stack_rows_init(&rows, &arena, d.profiles, table, NULL, &e), &e);
     for (uint32_t i = 0; i < d.profiles->sample_count; i++) {
-        uint32_t row = stacks_row(&stacks, i, &e);
+        uint32_t row = stack_rows_row(&rows, i, &e);
         must(row != MAP_NONE && mem_grow(NULL, leaf, cap, (size_t)row + 1, 1, &e), &e);
         (*leaf)[row] = row != 0;
     }

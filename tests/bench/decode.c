@@ -49,13 +49,13 @@ static bool decode_and_intern(const struct work *w)
     struct decode_options o = {0};
     struct decoded d = {0};
     struct symbols table = {0};
-    struct stacks stacks;
+    struct stack_rows rows;
     err e = {0};
     arena_init(&a, NULL, ARENA_MAX);
     bool ok = decode_pprof(&a, w->bytes, &o, &d, NULL, &e) && symbols_init(&table, NULL, &e) &&
-              stacks_init(&stacks, &a, d.profiles, &table, NULL, &e);
+              stack_rows_init(&rows, &a, d.profiles, &table, NULL, &e);
     for (uint32_t i = 0; ok && i < d.profiles->sample_count; i++)
-        ok = stacks_row(&stacks, i, &e) != MAP_NONE;
+        ok = stack_rows_row(&rows, i, &e) != MAP_NONE;
     symbols_release(&table);
     arena_release(&a);
     return ok;
