@@ -181,6 +181,7 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
         if (!head_log(s, &items[n].rows, e)) return false;
         n++;
     }
+    assert(n <= a->n);
     if (n == 0) return wal_position(a->in->wal, place, e);  // only duplicates: no cut is pinned
     a->reason = "log";
     return wal_append(a->in->wal, a->req->tenant, items, n, place, e);
@@ -189,6 +190,7 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
 static void publish(struct append *a, struct cut *cut)
 {
     for (size_t i = 0; i < a->n; i++) {
+        assert(cut || staged_rows(a->staged[i]) == 0);  // a row without a cut would never leave
         metric_add(&ingester_append_profiles, a->batches[i].record_count);
         metric_add(&ingester_append_bytes, a->bytes[i].n);
         head_publish(a->staged[i], cut);
@@ -214,6 +216,7 @@ static void answer(struct append *a, const struct wal_place *place, struct buf *
 static bool run_append(struct append *a, str message, struct buf *out, err *e)
 {
     struct wal_place place = {0};
+    assert(a->n == 0);
     a->reason = "log";
     FAULT("append.stage.before");
     if (!holdings_noted(a->in->holdings, e)) return false;
@@ -225,6 +228,7 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     FAULT("append.log.before");
     bool stored = log_new(a, &place, e);
     stuck_leave(&a->in->appends);
+    assert(!stored || !id128_eq(place.stream, (id128){0}));
     if (!stored) {
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
         abandon(a, a->n);

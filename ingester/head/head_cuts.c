@@ -88,6 +88,7 @@ void service_note_cut(struct service_head *s, const struct cut *cut, int64_t fir
 {
     struct noted_cut *k = &s->noted;
     struct head *h = s->head;
+    assert(first_ns <= last_ns && !cut->dropped);
     bool same = k->cut == cut && k->number == cut->number && id128_eq(k->stream, cut->stream);
     if (same && k->first_ns <= first_ns && k->last_ns >= last_ns) return;
     if (!same) *k = (struct noted_cut){cut, cut->stream, cut->number, 0, INT64_MAX, INT64_MIN};
@@ -160,6 +161,7 @@ static size_t unite(struct cut_service *v, size_t n)
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         struct cut_service *last = kept ? &v[kept - 1] : NULL;
+        assert(!last || by_name(last, &v[i]) <= 0);
         if (!last || last->service != v[i].service) {
             v[kept++] = v[i];
             continue;
@@ -228,6 +230,7 @@ struct service_head *cut_walk_next(struct cut_walk *w)
 static void release(struct head *h, struct cut_services *c)
 {
     for (size_t i = 0; i < c->n; i++) {
+        assert(c->v[i].service->listed > 0 && c->v[i].service->refs > 0);
         // `listed` first: is_read (head.c) takes references beyond `listed` for readers.
         atomic_fetch_sub_explicit(&c->v[i].service->listed, 1, memory_order_release);
         service_unref(c->v[i].service);
@@ -253,9 +256,11 @@ void cut_services_forget(struct head *h, const struct cut *cut)
 {
     struct cut_services *gone = NULL;
     size_t kept = 0;
+    assert(cut->dropped);  // else rows of it may still come
     lock_take(&h->noting);
     for (size_t i = 0; i < h->cut_count; i++) {
         if (is_of(h->cuts[i], cut)) {
+            assert(!gone);
             gone = h->cuts[i];
         } else {
             h->cuts[kept++] = h->cuts[i];

@@ -8,11 +8,11 @@
 
 #include <stdlib.h>
 
-// Bytes of the block that gather before the head is let go and the sink takes them. The allocator
+// Bytes of the block that gather before the head is unpinned and the sink takes them. The allocator
 // has so many at hand; each megabyte of more would be given and cleared by the kernel anew.
 #define GATHER ((size_t)64 << 10)
 
-// Rows that are encoded before the head is let go for a moment.
+// Rows that are encoded before the head is unpinned for a moment.
 #define RUN 256
 
 // Copies of so many rows of a service are kept from the first look at them until it is written: a
@@ -56,7 +56,8 @@ struct segment {
     size_t series_count;
     size_t series_cap;
     struct symbol_table table;
-    uint32_t *map;  // rows of the head's stacks to those of the table
+    uint32_t *map;         // rows of the head's stacks to those of the table
+    uint32_t stack_count;  // how many rows of the head's stacks it has
     int64_t *sums;
     struct shared_vector *shared;
     size_t shared_cap;
@@ -99,7 +100,7 @@ static bool leave(struct segment *x, bool ok, err *e)
     return ok && (x->out.n < GATHER || pour(x, e));
 }
 
-// Lets others in and gives the sink its bytes. False leaves the head let go.
+// Lets others in and passes the bytes to the sink. After false the head is not pinned.
 static bool breathe(struct segment *x, err *e)
 {
     return leave(x, req_alive(x->req, e), e) && enter(x, e);
@@ -117,6 +118,7 @@ static bool collect(struct segment *x, uint32_t series, struct arena *a, struct 
     *rows = NULL;
     *n = 0;
     pthread_rwlock_rdlock(&x->service->lock);
+    assert(series < x->service->index.series_count);
     struct rows_cursor c = rows_within(&x->service->rows[series], x->after, x->until);
     while ((row = rows_next(&c))) {
         if (row->cut != x->ask->cut) continue;
@@ -227,22 +229,25 @@ static bool find_series(struct segment *x, err *e)
     return true;
 }
 
-static bool mark_vector(bool *used, str vector, err *e)
+// The assertion: a vector in memory was checked when it came, and the rows of a closed cut have no
+// stacks that came later.
+static bool mark_vector(struct segment *x, bool *used, str vector, err *e)
 {
     struct vector_reader r;
     struct vector_entry v;
     if (!vector_open(&r, vector, e)) return false;
-    while (vector_next(&r, &v))
+    while (vector_next(&r, &v)) {
+        assert(v.stack < x->stack_count);
         used[v.stack] = true;
+    }
     return vector_done(&r, e);
 }
 
 static bool mark(struct segment *x, const struct row *row, void *arg, err *e)
 {
-    (void)x;
-    bool ok = mark_vector(arg, payload_view(row->vector), e);
+    bool ok = mark_vector(x, arg, payload_view(row->vector), e);
     for (uint32_t i = 0; ok && row->spans && i < row->spans->count; i++)
-        ok = mark_vector(arg, row_span_vector(row->spans, i), e);
+        ok = mark_vector(x, arg, row_span_vector(row->spans, i), e);
     return ok;
 }
 
@@ -276,6 +281,7 @@ static bool make_table(struct segment *x, bool *held, err *e)
     pthread_rwlock_unlock(&x->service->lock);
     bool *used = ARENA_ARRAY(&x->arena, bool, count);
     x->map = ARENA_ARRAY(&x->arena, uint32_t, count);
+    x->stack_count = count;
     bool ok = arena_ok(&x->arena, e);
     for (size_t i = 0; ok && i < x->series_count; i++) {
         *held = ok = breathe(x, e);
@@ -305,6 +311,7 @@ static bool sum_vector(struct segment *x, struct node *n, str vector, int64_t fa
     if (!vector_open(&r, vector, e)) return false;
     while (vector_next(&r, &v)) {
         int64_t value = 0;
+        assert(v.stack < x->stack_count && x->map[v.stack] < x->table.stack_count);
         n->overflow = n->overflow || __builtin_mul_overflow(v.value, factor, &value) ||
                       !sum_add(&x->sums[x->map[v.stack]], value) || !sum_add(&n->node.total, value);
     }
@@ -318,12 +325,14 @@ static bool sum_row(struct segment *x, const struct row *row, void *arg, err *e)
     struct block_node *b = &n->node;
     if (b->profiles == 0 || row->time_ns < b->first_ns) b->first_ns = row->time_ns;
     if (b->profiles == 0 || row->time_ns > b->last_ns) b->last_ns = row->time_ns;
+    assert(row->cut == x->ask->cut && row->time_ns > x->after && row->time_ns <= x->until);
     b->profiles++;
     return sum_vector(x, n, payload_view(row->vector), row->factor, e);
 }
 
 static bool put_all(struct segment *x, size_t first, size_t end, bool *held, err *e)
 {
+    assert(first < end && end <= x->series_count);
     struct node n = {.node = {.slot = x->ask->piece.hour, .width = SLOT_HOUR}};
     memset(x->sums, 0, x->table.stack_count * sizeof *x->sums);
     bool ok = true;
@@ -523,6 +532,7 @@ bool head_segment(struct head *h, struct req *r, const struct head_segment *ask,
                         .after = slot_start(ask->piece.hour, SLOT_HOUR),
                         .until = slot_start(ask->piece.hour + 1, SLOT_HOUR)};
     struct arena a;
+    assert(ask->cut && ask->sink && slot_start(ask->piece.hour, SLOT_HOUR) >= 0);
     arena_init(&a, ask->memory, SIZE_MAX);
     arena_init(&x.scratch, ask->memory, SIZE_MAX);
     buf_init(&x.out, ask->memory, SIZE_MAX);

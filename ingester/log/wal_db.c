@@ -215,6 +215,7 @@ bool db_open(struct db *d, const char *dir, size_t buffers, bool may_make,
              struct db_family **families, size_t *n, err *e)
 {
     char current[4096];
+    assert(!d->rocks && !d->options);
     snprintf(current, sizeof current, "%s/CURRENT", dir);
     bool exists = file_exists(current);
     if (FAULT_ERRNO("wal.open")) return err_set(e, ERR_UNAVAILABLE, "log: open: %m");
@@ -275,6 +276,7 @@ bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, 
 {
     char name[FAMILY_TEXT];
     char *message = NULL;
+    assert(d->rocks && number > 0 && !*handle);
     family_print(stream, number, name);
     *handle = rocksdb_create_column_family(d->rocks, d->options, name, &message);
     return !failed(message, "create column family", e);
@@ -283,6 +285,7 @@ bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, 
 bool db_family_drop(struct db *d, void *handle, err *e)
 {
     char *message = NULL;
+    assert(d->rocks && handle && handle != d->meta);
     rocksdb_drop_column_family(d->rocks, handle, &message);
     // An earlier try dropped it and was reported as a failure: the log was opened again in between.
     if (message && strstr(message, "already dropped")) {
@@ -300,6 +303,7 @@ void db_family_release(void *handle)
 bool db_family_flush(struct db *d, void *handle, err *e)
 {
     char *message = NULL;
+    assert(d->rocks && handle);
     rocksdb_flush_cf(d->rocks, d->flush, handle, &message);
     return !failed(message, "flush", e);
 }
@@ -307,6 +311,7 @@ bool db_family_flush(struct db *d, void *handle, err *e)
 bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e)
 {
     char *message = NULL;
+    assert(d->rocks);
     rocksdb_write(d->rocks, sync ? d->synced : d->unsynced, batch, &message);
     return !failed(message, "write", e);
 }
@@ -364,6 +369,7 @@ bool db_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_
     err fault = {0};
     *first = 0;
     *last = 0;
+    assert(d->rocks && f->handle);
     rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, f->handle);
     rocksdb_iter_seek_to_first(it);
     bool ok = !rocksdb_iter_valid(it) || key_seq(it, first, &fault);
@@ -383,6 +389,7 @@ bool db_entry(struct db *d, void *handle, uint64_t seq, char **value, size_t *n,
 {
     char key[8];
     char *message = NULL;
+    assert(d->rocks && handle && seq > 0);
     key_print(seq, key);
     *value = rocksdb_get_cf(d->rocks, d->scan, handle, key, sizeof key, n, &message);
     return !read_failed(message, "read", e);
