@@ -4,9 +4,8 @@
 //
 //     1. The object of this directory is created, unless it is there. Then the directory is marked
 //        on disk, so that the next start need not wait for the store before it takes pushes.
-//     2. All objects of this id are listed. Each other directory is probed at its address and
-//     becomes
-//        a notice.
+//     2. All objects of this id are listed. Each other directory is probed at its address, and
+//        becomes a notice. The use of this directory is noted if it must be (needs_note).
 //     3. If all cuts of an earlier moment are flushed, the next number is created (roll.h).
 //
 // An inspection that fails is repeated a second later while this directory has no object.

@@ -2,18 +2,16 @@
 //
 // read.c - IngesterService/HeadRead and Streams.
 //
-//     1. The request is decoded; cuts in its `refresh` are compared with the store, and rows that
-//     are
-//        there leave the head (flush.h).
+//     1. The request is decoded. Cuts in its `refresh` are compared with the store, and rows that
+//        are there leave the head (flush.h).
 //     2. The head is held: no row leaves it until 4.
 //     3. The rows that match are added up, as trees, totals, heat maps, labels or statistics.
 //     4. The cuts and hours that the answer contains are named.
 //     5. The answer says what may be missing, and which members this ingester knows.
 //
-// There is one answer, for the open stream. It contains the rows of streams that ended as well:
-// they were this process's, and it has every acknowledged row of theirs that is in no segment. The
-// request's `serve_as` has no effect, because adoption is not built. Rows that other ingesters may
-// have too: model/loose.h.
+// The answer is for the open stream. It also contains this process's ended streams: every
+// acknowledged row that is in no segment. `serve_as` is ignored, because adoption is not built.
+// model/loose.h handles rows that two ingesters may have.
 #include "base/fault.h"
 #include "cluster/member.h"
 #include "codec/pb.h"
@@ -62,8 +60,8 @@ static bool alive(const void *req, err *e)
     return req_alive(req, e);
 }
 
-// Without a limit on their number: the querier has checked that. A deadline is checked, because a
-// regex over many values takes long.
+// The number of matchers has no limit here, because the querier has checked it. The deadline is
+// checked (alive) while values are matched, because a regex over many values takes long.
 static bool read_matchers(struct read *r, err *e)
 {
     r->most = (struct selector_most){.alive = alive, .arg = r->req};

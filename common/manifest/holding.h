@@ -32,10 +32,10 @@ struct holding {
     uint64_t number;       // the highest, when listed
     id128 boot;            // of the process that created the newest object
     str address;           // of its internal listener
-    int64_t made_ns;       // wall clock of the creation of the directory's first
+    int64_t made_ns;       // wall clock when the directory's first object was created
     int64_t rows_from_ns;  // no profile in the directory is older
-    int64_t seen_ns;       // wall clock of the creation of the newest; 0: not known
-    int64_t renewed_ns;    // the same of number 0; 0: there is none
+    int64_t seen_ns;       // wall clock when the newest object was created; 0: not known
+    int64_t renewed_ns;    // the same for number 0; 0: there is none
 };
 
 // *existed: the object was there before, maybe with other values; it stays as it was.

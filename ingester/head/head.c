@@ -64,7 +64,7 @@ void service_renumbered(struct service_head *s)
     s->table = atomic_fetch_add_explicit(&s->head->tables, 1, memory_order_relaxed) + 1;
 }
 
-// Frees all but its names, which whoever has a reference may read.
+// Frees all but the names: threads that have a reference may still read them.
 static void service_empty(struct service_head *s)
 {
     struct mem_budget *b = &s->head->budget;

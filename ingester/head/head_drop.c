@@ -15,10 +15,9 @@
 //
 // What may be in the way:
 //
-//     a reader is inside (1)      Without `insist` nothing happens; the caller comes again. With
-//     it,
-//                                 the mark waits, and new readers wait for the mark.
-//     no memory for ids (2)       Ids are forgotten; a push that comes again may count twice until
+//     a reader is inside (1)      Without `insist` nothing happens; the caller comes again.
+//                                 With it the mark waits, and new readers wait for the mark.
+//     no memory for ids (2)       Ids are forgotten; a push that is repeated may count twice until
 //                                 compaction. The drop itself needs no memory and cannot fail.
 //     pushes of the service (2)   They go in between two runs.
 //

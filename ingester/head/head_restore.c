@@ -4,9 +4,8 @@
 //
 //     1. The entry's table number leads to its service, and to the lists that say which row of the
 //        service's tables each row of the log has become.
-//     2. The rows that the entry brings are added to the service's tables, and to these lists. A
-//     row
-//        refers only to rows before it. If one of these is missing, the row gets no number either.
+//     2. The rows that the entry brings are added to the service's tables, and to these lists.
+//        A row refers only to rows before it. If one of these is missing, the row gets no number.
 //     3. The entry's records are staged with the numbers. A record that refers to a row without a
 //        number makes the whole entry data_loss.
 //

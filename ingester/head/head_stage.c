@@ -1,4 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_stage.c - takes a batch into its service in two steps: head_stage, which may fail, and
+// head_publish, which cannot. The log is written in between.
+//
+//     head_stage      symbols, series and vectors go into the service's tables; rows are made of
+//                     the records; memory for them and their ids is taken; the ids are in flight
+//     head_publish    the rows get their cut and are seen by queries, all at once (turn)
+//     head_abandon    instead, if the log refused: rows, room and ids in flight are released.
+//                     Symbols and series stay; head_compact.c removes those that no row uses
+//
+// Of two batches with the same row (series and id) the second is refused with aborted while the
+// first is in flight. Its caller waits for a turn and stages again: then the row is a duplicate, or
+// the first batch was abandoned. A row that the service knows is counted and left out.
+//
+// Entries of a log are staged in the same way (head_stage_logged): their numbers are translated
+// before, so they need no stack mapper.
 #include "ingester/head/head_int.h"
 #include "ingester/head/head_stacks.h"
 #include "model/slot.h"

@@ -1,4 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// wal.c - group commit, and what can be asked of the log. wal.h has the steps of an append; here is
+// which function does them:
+//
+//     1.     wal_append    queues the caller's waiter, and takes the lead if nobody has it
+//     2.     take_group    the front of the queue
+//     3, 4.  commit        room, cut (wal_need_cut), entries with their news (put_group), one write
+//     5.     note_commit   counts and pins; pass_lead
+//     6.     finish        wakes each waiter, with success or with the fault of the group
+//
+// What may fail on the way:
+//
+//     no room, no memory     commit fails, `broken` is false: the group is refused. News that were
+//     (3, 4)                 gathered are lost, so a new run begins (wal_next_run).
+//     a new cut, the write   `broken` is true: wal_break puts the open cut in doubt and refuses all
+//     (3, 4)                 that wait. The duty thread opens the log again (wal_life.c).
+//     a drain meanwhile      Appends in the queue are written, later ones are refused.
+//
+// A waiter is on the stack of its caller. So nothing of it is touched after its bell was rung.
 #include "ingester/log/wal.h"
 
 #include "base/fault.h"

@@ -19,8 +19,7 @@
 //     4. It numbers the entries, asks each for its news (see below) and writes the group with one
 //        synced write.
 //     5. It counts the entries in the cut, pins the cut once for each caller, and passes the lead
-//     to
-//        the first caller that has queued meanwhile.
+//        to the first caller that has queued meanwhile.
 //     6. It wakes its group. Each caller publishes its rows in the head, then unpins the cut.
 //
 // What may fail on the way:

@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // wal_cut.c - cuts of the log: made with their first entry, closed by size or age, dropped whole.
+//
+//     1. The first append that finds no open cut makes one: family, then cut (wal_need_cut).
+//     2. Appends fill it. The one that finds it full or old, the tick or a flush closes it: row and
+//        entries go to tables (wal_close_cut). The next append makes the next cut.
+//     3. Once its rows have left the head, the family is dropped, then the row (wal_drop).
+//
+// What may fail on the way:
+//
+//     memory, family (1), row (2)   the log is BROKEN and is opened again
+//     the family (3)                the cut stays, and its owner repeats the drop
+//     the row (3)                   the cut is gone, and its row means nothing; the log is BROKEN,
+//                                   because the next push would meet the same fault of the disk
+//     the process ends in 1         the next start finds an empty family and drops it
+//     the process ends in 3         the next start finds a row without a family: it means nothing
+//     the wall clock jumps          ages go by the boot clock; wall times of own cuts are rewritten
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "sys/clock.h"

@@ -56,8 +56,8 @@ static void mark_path(const struct wal *w, char *path, size_t n)
     snprintf(path, n, "%s/ACKNOWLEDGED", w->options.dir);
 }
 
-// The newest cut with an entry. After a failed write that is a closed one of a stream that is over:
-// what it has more than before was acknowledged to whoever sent it again.
+// The newest cut with an entry. After a failed write that is a closed cut of an ended stream. The
+// entries that the write left there count too: their push is acknowledged when it is sent again.
 static struct wal_mark newest_mark(struct wal *w)
 {
     struct wal_mark m = {0};

@@ -10,8 +10,20 @@
 //     4. Cuts and streams of which nothing is left are taken out; the meta rows of all others are
 //        written anew.
 //
-// Then the owner scans the cuts and calls wal_begin, which makes a new stream. Every step can be
-// repeated: if one fails, the next open starts from the first.
+// Then the owner scans the cuts and calls wal_begin, which makes a new stream.
+//
+// What may fail on the way:
+//
+//     the database (1)    It cannot be opened, or a later open finds no database at all. A first
+//                         open then ends the start of the process. A later one leaves the log
+//                         BROKEN, and the next one starts from step 1.
+//     a foreign log (2)   A later open finds no family of a cut that the process has. It fails, and
+//                         nothing of that database comes into the tables.
+//     damaged files (1)   What can be read is opened; wal_damage.c counts the rest.
+//     a damaged row (2)   The cut is used without its meta row.
+//     memory (2), a       The open fails. Some cuts may be in the tables by then; the next open
+//     write (4)           matches them.
+//     the new stream      wal_begin leaves the log BROKEN, and it is opened again.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "sys/clock.h"
@@ -51,9 +63,10 @@ static void tell_row(const struct cut *c, const err *fault)
               c->number, log_quote(text, str_of(fault->msg)), "its entries tell what it has");
 }
 
-// Reads the meta row of a cut that an earlier process made. If it was open when that process ended,
-// it is closed now. The time of its last entry is not known then and counts as now: the cut is kept
-// too long rather than too short. A damaged row is logged and does without.
+// Reads the meta row of a cut that an earlier process made. A cut that was open when that process
+// ended is closed now. Its row does not tell when its last entry came, so now is taken: the cut is
+// kept too long rather than too short. If the row is damaged, that is logged, and the cut is used
+// without it.
 static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
 {
     char key[META_KEY];
@@ -203,7 +216,7 @@ static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
     lock_give(&w->lock);
 }
 
-// Writes the meta rows of all streams and cuts that are held.
+// Takes out what is not held any more, and writes the meta rows of all streams and cuts that are.
 static bool write_meta(struct wal *w, err *e)
 {
     char key[META_KEY];
@@ -379,7 +392,8 @@ bool wal_begin(struct wal *w, err *e)
 
 bool wal_recover(struct wal *w, err *e)
 {
-    // With the lead no cut is dropped and none is closed while their handles are gone.
+    // The handles of cuts are gone for a while. No cut is closed or dropped meanwhile, because both
+    // need the lead.
     wal_take_lead(w);
     assert(wal_state(w) == WAL_BROKEN);
     unload(w);
@@ -396,7 +410,9 @@ bool wal_recover(struct wal *w, err *e)
     for (size_t i = 0; ok && i < w->cut_count; i++)
         w->cuts[i]->in_doubt = false;
     lock_give(&w->lock);
-    if (ok) wal_mark(w);  // before a repeated push of what the failed write left is acknowledged
+    // The failed write may have left entries. The mark counts them before a push that repeats them
+    // is acknowledged.
+    if (ok) wal_mark(w);
     wal_give_lead(w);
     return ok;
 }

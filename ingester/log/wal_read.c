@@ -3,9 +3,8 @@
 // wal_read.c - reads the entries of a cut back, and counts those that should be there and are not.
 //
 //     1. An iterator goes over the family in order. This is all, unless a block or file is damaged.
-//     2. An iterator ends at damage. Then each remaining seq is asked for by itself, which finds
-//     the
-//        entries in other blocks and files.
+//     2. An iterator ends at damage. Then each remaining seq is asked for by itself. So entries in
+//        other blocks and files are found.
 //     3. Missing entries are counted. Seqs of a stream have no gaps, and each entry says how many
 //        rows its cut had before it, so the entry behind a gap tells how many rows the gap had.
 //
