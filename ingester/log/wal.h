@@ -196,8 +196,9 @@ struct wal_cut {
 size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max);
 
 // Streams that lack acknowledged entries, so that answers can say so: for an hour after the damage
-// was found, whether or not the log still holds their cuts. The log line and the notice stay until
-// the process ends. Of more streams than WAL_DAMAGED_MAX the last ones that were found are named.
+// was found, whether or not the log still holds their cuts, and over a restart. The log line and
+// the notice stay until the process ends. Of more streams than WAL_DAMAGED_MAX the last ones that
+// were found are named.
 #define WAL_DAMAGE_TOLD_NS (INT64_C(3600) * 1000000000)
 #define WAL_DAMAGED_MAX    16
 size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX]);

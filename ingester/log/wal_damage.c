@@ -189,18 +189,16 @@ void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const
 
 // Losses are kept apart from cuts. With a store a cut leaves the log as soon as its readable rows
 // are flushed, and the others are missing all the same.
-void wal_note_loss(struct wal *w, id128 stream)
+void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns)
 {
     size_t at = 0;
-    while (at < w->loss_count && !id128_eq(w->losses[at].stream, stream))
-        at++;
-    if (at == WAL_DAMAGED_MAX) at = 0;  // the one that is told for the shortest time from now on
-    if (at < w->loss_count) {
-        memmove(&w->losses[at], &w->losses[at + 1], (w->loss_count - at - 1) * sizeof w->losses[0]);
-        w->loss_count--;
+    size_t oldest = 0;
+    for (; at < w->loss_count && !id128_eq(w->losses[at].stream, stream); at++) {
+        if (w->losses[at].found_boot_ns < w->losses[oldest].found_boot_ns) oldest = at;
     }
-    assert(w->loss_count < WAL_DAMAGED_MAX);
-    w->losses[w->loss_count++] = (struct wal_loss){stream, w->options.boot_ns()};
+    if (at == WAL_DAMAGED_MAX) at = oldest;
+    if (at == w->loss_count) w->loss_count++;
+    w->losses[at] = (struct wal_loss){stream, found_boot_ns};
 }
 
 size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX])

@@ -130,7 +130,7 @@ struct wal {
     uint64_t bytes;
     uint64_t lost_entries;  // of all cuts, those that were dropped too
     uint64_t lost_rows;
-    struct wal_loss losses[WAL_DAMAGED_MAX];  // in the order in which they were found
+    struct wal_loss losses[WAL_DAMAGED_MAX];
     size_t loss_count;
     // Only the thread that has the lead changes these.
     struct db db;
@@ -161,6 +161,11 @@ void wal_break(struct wal *w, const err *fault);  // OPEN becomes BROKEN; with t
 
 bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
 
+// Losses outlive the process that found them. meta_put_loss writes one; if it cannot, only this
+// process tells of it. meta_losses reads those that are still to be told, and deletes the others.
+void meta_put_loss(struct wal *w, id128 stream);
+bool meta_losses(struct wal *w, err *e) MUST_CHECK;
+
 // (wal_life.c) With w->lock.
 void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
 
@@ -173,7 +178,7 @@ void wal_find_mark(struct wal *w);  // reads the mark, before the first open of 
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
 void wal_mark(struct wal *w);    // writes how far the newest cut is acknowledged; with the lead
 void wal_expect(struct wal *w);  // after the first open: which seqs the cuts should have
-void wal_note_loss(struct wal *w, id128 stream);  // entries of it are lost; with w->lock
+void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns);  // with w->lock
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 
 // (wal_cut.c)

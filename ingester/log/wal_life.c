@@ -295,6 +295,7 @@ static bool load(struct wal *w, bool first, err *e)
     }
     mem_free(NULL, families, n * sizeof *families);
     if (ok && first) wal_expect(w);
+    ok = ok && (!first || meta_losses(w, e));
     return ok && write_meta(w, e);
 }
 

@@ -10,6 +10,7 @@
 #define AT(field, type) ((field) << 3 | (unsigned)(type))
 
 static const char stream_prefix[] = "stream/";
+static const char loss_prefix[] = "loss/";
 
 void meta_stream_key(id128 stream, char key[META_KEY])
 {
@@ -125,4 +126,80 @@ bool meta_streams(struct wal *w, err *e)
     if (!ok || whole || fault.code == ERR_DATA_LOSS) return ok;
     *e = fault;
     return false;
+}
+
+// ---- losses
+
+static void loss_key(id128 stream, char key[META_KEY])
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    snprintf(key, META_KEY, "%s%s", loss_prefix, text);
+}
+
+void meta_put_loss(struct wal *w, id128 stream)
+{
+    char key[META_KEY];
+    struct buf value;
+    err ignored = {0};
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    loss_key(stream, key);
+    pb_put_fixed64_opt(&value, 1, (uint64_t)w->options.wall_ns());
+    if (buf_ok(&value, &ignored)) {
+        meta_put(&w->db, batch, key, buf_view(&value));
+        (void)!db_write(&w->db, batch, true, &ignored);
+    }
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+}
+
+// For how long the loss has been told. A time that cannot be read, or that lies in the future
+// because the clock was set back, counts as now: it is told too long rather than too short.
+static int64_t told_for(const struct wal *w, str value)
+{
+    int64_t found_wall_ns = INT64_MAX;
+    int64_t age = 0;
+    struct pb_reader r = pb_reader(value);
+    while (pb_next(&r)) {
+        if (AT(r.field, r.type) == AT(1, PB_FIXED64)) found_wall_ns = (int64_t)r.number;
+    }
+    if (__builtin_sub_overflow(w->options.wall_ns(), found_wall_ns, &age)) return 0;
+    return MAX(age, 0);
+}
+
+bool meta_losses(struct wal *w, err *e)
+{
+    struct db *d = &w->db;
+    bool any_over = false;
+    rocksdb_writebatch_t *over = rocksdb_writebatch_create();
+    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, d->meta);
+    rocksdb_iter_seek(it, loss_prefix, sizeof loss_prefix - 1);
+    for (; rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        str key = {0};
+        str value = {0};
+        id128 stream;
+        err none = {0};
+        key.p = rocksdb_iter_key(it, &key.n);
+        if (!str_starts(key, str_of(loss_prefix))) break;
+        value.p = rocksdb_iter_value(it, &value.n);
+        int64_t told_ns = told_for(w, value);
+        bool is_name = ulid_parse(str_slice(key, sizeof loss_prefix - 1, key.n), &stream, &none);
+        if (!is_name || told_ns > WAL_DAMAGE_TOLD_NS) {
+            rocksdb_writebatch_delete_cf(over, d->meta, key.p, key.n);
+            any_over = true;
+            continue;
+        }
+        lock_take(&w->lock);
+        wal_note_loss(w, stream, w->options.boot_ns() - told_ns);
+        lock_give(&w->lock);
+    }
+    // Where the rows themselves are damaged, what can be read of them counts.
+    err fault = {0};
+    bool ok = db_iterator_ok(it, &fault) || fault.code == ERR_DATA_LOSS;
+    rocksdb_iter_destroy(it);
+    if (!ok) *e = fault;
+    ok = ok && (!any_over || db_write(d, over, false, e));
+    rocksdb_writebatch_destroy(over);
+    return ok;
 }

@@ -269,10 +269,12 @@ static void note_scan(struct scan *s, struct cut *c)
     c->lost_rows += s->lost_rows;
     w->lost_entries += s->lost_entries;
     w->lost_rows += s->lost_rows;
-    if (s->lost_entries) wal_note_loss(w, c->stream);
+    if (s->lost_entries) wal_note_loss(w, c->stream, w->options.boot_ns());
     if (c->rows == ROWS_UNKNOWN || c->rows < s->rows) c->rows = s->rows;
     lock_give(&w->lock);
-    if (s->lost_entries) wal_tell_damage(c, s->lost_entries, s->lost_rows, &s->why);
+    if (!s->lost_entries) return;
+    meta_put_loss(w, c->stream);
+    wal_tell_damage(c, s->lost_entries, s->lost_rows, &s->why);
 }
 
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
