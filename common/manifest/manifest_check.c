@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Is a change right in itself, whatever the newest version has? What is wrong here is a mistake of
-// the caller and is never retried.
+// the caller and is never retried. And are its blocks in the store?
 #include "manifest/manifest_int.h"
+
+#include <inttypes.h>
 
 #ifdef FT_FAULTS
 _Thread_local uint64_t manifest_steps;
@@ -80,4 +82,31 @@ bool manifest_change_check(struct arena *a, const struct manifest_change *c, err
     for (size_t i = 0; i < c->add_count; i++)
         if (!check_add(c, i, e)) return false;
     return check_ids(a, c, e) && check_shared(a, c, e);
+}
+
+bool manifest_object_check(struct manifests *ms, struct req *r, struct arena *a,
+                           const struct manifest_block *b, str tenant, bool *gone, err *e)
+{
+    err fault = {0};
+    uint64_t size = 0;
+    str name = manifest_block_name(a, tenant, b);
+    *gone = false;
+    if (!arena_ok(a, e)) return false;
+    bool there = store_size(ms->store, r, name, &size, &fault);
+    if (!there && fault.code != ERR_NOT_FOUND) {
+        *e = fault;
+        return err_wrap(e, "new block");
+    }
+    if (there && size == b->bytes) return true;
+    metric_add(&manifest_vanished, 1);
+    if (there) {
+        return err_set(e, ERR_DATA_LOSS,
+                       "new block %.*s has %" PRIu64 " bytes, %" PRIu64 " were written", STR(name),
+                       size, b->bytes);
+    }
+    *gone = true;
+    return err_set(e, ERR_ABORTED,
+                   "new block %.*s is gone before a version names it: somebody deleted it, perhaps "
+                   "a compactor whose clock is days ahead",
+                   STR(name));
 }

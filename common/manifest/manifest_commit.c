@@ -222,30 +222,11 @@ static bool check_sources(struct work *w, err *e)
     return true;
 }
 
-// Is the block in the store, as large as it was written? Only its absence is a verdict.
 static bool check_object(struct work *w, const struct manifest_block *b, err *e)
 {
-    err fault = {0};
-    uint64_t size = 0;
-    str name = manifest_block_name(&w->arena, w->tenant, b);
-    if (!arena_ok(&w->arena, e)) return false;
-    bool there = store_size(w->ms->store, w->r, name, &size, &fault);
-    if (!there && fault.code != ERR_NOT_FOUND) {
-        *e = fault;
-        return err_wrap(e, "new block");
-    }
-    if (there && size == b->bytes) return true;
-    metric_add(&manifest_vanished, 1);
-    if (there) {
-        return err_set(e, ERR_DATA_LOSS,
-                       "new block %.*s has %" PRIu64 " bytes, %" PRIu64 " were written", STR(name),
-                       size, b->bytes);
-    }
-    err_set(e, ERR_ABORTED,
-            "new block %.*s is gone before a version names it: somebody deleted it, perhaps a "
-            "compactor whose clock is days ahead",
-            STR(name));
-    return refuse(w, e);
+    bool gone = false;
+    if (manifest_object_check(w->ms, w->r, &w->arena, b, w->tenant, &gone, e)) return true;
+    return gone ? refuse(w, e) : false;
 }
 
 static bool check_objects(struct work *w, err *e)
