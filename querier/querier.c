@@ -24,7 +24,8 @@
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
 
-// Prefetch jobs that run and that wait at most; beyond these there is no prefetch.
+// Prefetch jobs that run and that wait at most; beyond these there is no prefetch. They wait for
+// the store most of their time, so there are more of them than processors.
 #define PREFETCH_WIDTH 16
 #define PREFETCH_QUEUE 48
 
@@ -37,7 +38,8 @@ static const struct config_row config_rows[] = {
 static const struct config_section section =
     CONFIG_SECTION("querier", config_rows, struct querier_config);
 
-// ---- routes: service, method, access, messages, handler
+// ---- routes: service, method, access, messages, handler. One table for the functions, which know
+// their method's name for metrics, and for the rows that the server gets.
 #define METHODS(X)                                                                                \
     X("querier.v1.QuerierService", ProfileTypes, TENANT_READ, querier__v1__profile_types_request, \
       querier__v1__profile_types_response, discovery_profile_types)                               \
@@ -165,6 +167,7 @@ static const struct http_route pages[] = {
 static void stop(void *self)
 {
     struct querier_state *q = self;
+    // First the jobs, which use the cache and the manifests; then what they use.
     if (q->prefetch) {
         lane_drain(q->prefetch);
         lane_free(q->prefetch);
@@ -189,6 +192,7 @@ static bool start(const struct process *process, void **self, err *e)
                   .config = process->config},
     };
     q->transport = &q->peers;
+    // Without a store ingesters have everything, and their answers are the whole (check_store).
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
@@ -215,6 +219,8 @@ static bool start(const struct process *process, void **self, err *e)
 static bool ready(void *self, struct buf *why)
 {
     const struct querier_state *q = self;
+    // Only whether one is known. Whether they answer is said by each query: a querier that took
+    // itself out while an ingester restarts would refuse what others can still answer.
     if (members_has(q->peers.members, MEMBER_INGESTER)) return true;
     buf_z(why, "no ingester is known");
     return false;

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+// For damaged files, which may name any size; sound ones stay far below.
 #define OUTPUT_MAX     ((size_t)2 << 30)
 #define SERVICE_MEMORY ((size_t)16 << 30)
 #define NAME_COLUMNS   10u
@@ -83,7 +84,7 @@ static void put_about(const struct show *s)
     cli_time_put_range(b, slot_start(about->from_hour, SLOT_HOUR),
                        slot_start(about->from_hour + about->hours, SLOT_HOUR));
     buf_printf(b, ", %u hour%s\n", about->hours, about->hours == 1 ? "" : "s");
-    if (!id128_eq(about->id, none)) {
+    if (!id128_eq(about->id, none)) {  // segments have names instead
         ulid_print(about->id, ulid);
         put_name(s, "id");
         buf_printf(b, "%s\n", ulid);
@@ -309,9 +310,10 @@ static bool show_service(const struct show *s, const struct block_service_ref *v
     else if (ok)
         put_service(s, v, &x, &facts);
     ok = ok && put_lists(s, &w, e);
-    if (ok && s->json) buf_byte(s->b, '}');
+    if (ok && s->json) buf_byte(s->b, '}');  // here, as the lists are members of the service
     add_parts(all, &facts);
     arena_release(&a);
+    // Printed service by service: a block may have thousands, and memory is that of one.
     return ok && cli_block_print(s->c, s->b, s->json, e);
 }
 
@@ -348,6 +350,7 @@ static bool show_one(struct cli *c, struct cli_block *f, void *arg, err *e)
     struct show *s = arg;
     (void)c;
     struct buf b;
+    // Nodes and rows are numbered within their service.
     if ((s->has_node || s->has_row) && !s->service.p && f->source.footer.service_count > 1) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "%s: it has %u services; --node and --row need --service", f->path,

@@ -36,6 +36,7 @@ struct block_names_set *block_names_set_new(struct mem_budget *memory)
 
 void block_names_set_free(struct block_names_set *s)
 {
+    // Sections hold tables, queries hold sections: a table that is left is a reference that leaked.
     assert(!s->v);
     lock_release(&s->lock);
     mem_must_free(s);
@@ -84,6 +85,7 @@ static struct block_names *find_or_make(struct block_names_set *s, str service, 
 {
     lock_take(&s->lock);
     struct block_names *n = find(s, service);
+    // It stays for the blocks that are mapped to it, and goes with the last of them.
     if (n && n->rows > SMALL && n->rows / MANY_TIMES > stacks) {
         n->current = false;
         n = NULL;
@@ -92,6 +94,8 @@ static struct block_names *find_or_make(struct block_names_set *s, str service, 
     lock_give(&s->lock);
     if (n) return n;
 
+    // Allocated without the lock, so another query may have made it meanwhile: then its table
+    // counts.
     struct block_names *made = new_names(s, service, e);
     if (!made) return NULL;
     lock_take(&s->lock);
@@ -154,6 +158,8 @@ struct block_names *block_names_map(struct block_names_set *s, str service, stru
     *map = ARENA_ARRAY(a, uint32_t, t->stack_count);
     struct block_names *n = arena_ok(a, e) ? find_or_make(s, service, t->stack_count, e) : NULL;
     if (!n) return NULL;
+    // The table's own lock, not the set's: a service with many stacks holds up only itself. Rows
+    // that a failure leaves behind are names that some block may still need.
     struct arena scratch;
     arena_init(&scratch, s->memory, SIZE_MAX);
     pthread_rwlock_wrlock(&n->lock);
@@ -165,6 +171,7 @@ struct block_names *block_names_map(struct block_names_set *s, str service, stru
         block_names_unref(n);
         return NULL;
     }
+    // Others may have mapped more by now. find_or_make only needs a lower bound.
     lock_take(&s->lock);
     n->rows = MAX(n->rows, *rows);
     lock_give(&s->lock);
@@ -175,6 +182,7 @@ bool block_names_add(struct block_names *n, struct merge *m, int64_t **sums, siz
 {
     pthread_rwlock_rdlock(&n->lock);
     const struct symbol_table *t = &n->symbols.t;
+    // The table may have grown since the sums were made: rows that they do not have are zeros.
     bool ok = mem_grow(m->symbols.budget, sums, room, t->stack_count, sizeof **sums, e) &&
               merge_add_sums(m, t, *sums, e);
     pthread_rwlock_unlock(&n->lock);

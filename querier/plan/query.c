@@ -19,6 +19,7 @@
 #define MS_PER_H (60 * MS_PER_M)
 #define MS_PER_D (24 * MS_PER_H)
 
+// Saturates: a request may name any ms, and beyond int64 of ns there is no profile.
 static int64_t ms_to_ns(int64_t ms)
 {
     int64_t ns = 0;
@@ -87,6 +88,7 @@ bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, 
         return err_set(e, ERR_INVALID_ARGUMENT, "query start time is after end time");
     }
     *out = (struct query_range){.start_ms = start_ms, .end_ms = end_ms};
+    // The lookback first: the length of what it leaves is what counts, as in Pyroscope.
     if (l->max_query_lookback > 0) {
         int64_t oldest = now_wall_ns / NS_PER_MS - l->max_query_lookback / NS_PER_MS;
         out->empty = end_ms < oldest;
@@ -95,6 +97,7 @@ bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, 
     }
     int64_t longest = l->max_query_length / NS_PER_MS;
     int64_t length = 0;
+    // A length that does not fit is longer than every limit.
     if (__builtin_sub_overflow(end_ms, out->start_ms, &length)) length = INT64_MAX;
     if (longest <= 0 || length <= longest) return true;
     char actual[48];
@@ -110,6 +113,7 @@ bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, 
 void query_set_range(struct query *q, const struct query_range *range)
 {
     assert(range->start_ms <= range->end_ms);  // query_range saw to it
+    // A request includes both ends, a question excludes its beginning: a nanosecond earlier.
     q->from_ns = ms_to_ns(range->start_ms);
     if (q->from_ns > INT64_MIN) q->from_ns--;
     q->to_ns = ms_to_ns(range->end_ms);
@@ -118,6 +122,7 @@ void query_set_range(struct query *q, const struct query_range *range)
 bool query_add_type(struct arena *a, struct query *q, str id, struct ptype *type, err *e)
 {
     if (!ptype_parse(id, type, e)) return false;
+    // As it is printed, since an id may end in a sixth part that series do not have.
     return selector_add(a, &q->selector, MATCH_EQ, S(LABEL_PROFILE_TYPE), ptype_print(a, type), e);
 }
 
@@ -129,6 +134,7 @@ bool query_add_selector(struct arena *a, struct query *q, str text, err *e)
 
 bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, err *e)
 {
+    // The default is the operator's, as the limit is, so the one is not held against the other.
     *max_nodes = asked ? asked : l->max_flamegraph_nodes_default;
     int64_t most = l->max_flamegraph_nodes_max;
     if (asked == 0 || most == 0) return true;
@@ -149,6 +155,7 @@ bool query_pprof_nodes(const struct limits *l, int64_t asked, bool pgo, int64_t 
         !query_max_nodes(l, asked, max_nodes, e)) {
         return false;
     }
+    // The compiler looks for call sites, so a profile for it is no use with frames left out.
     if (pgo) *max_nodes = 0;
     return true;
 }
@@ -174,11 +181,13 @@ bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_
     for (size_t i = 0; i < n; i++) {
         uint8_t bytes[8] = {0};
         if (!hex_id(texts[i], "span", bytes, sizeof bytes, e)) return false;
+        // Not memcpy: the number is the same on every machine, as heads and blocks have it.
         uint64_t id = 0;
         for (size_t k = 0; k < sizeof bytes; k++)
             id |= (uint64_t)bytes[k] << (8 * k);
         if (id) t->spans[t->span_count++] = id;
     }
+    // A selector of zeros alone must not become a question without a selector.
     if (n && t->span_count == 0) q->nothing = true;
     return true;
 }
@@ -268,6 +277,7 @@ bool query_add_heat(struct query *q, const struct query_range *range, double ste
 
 void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest)
 {
+    // Unsigned, since the distance of two int64 may need all 64 bits.
     uint64_t width = (uint64_t)largest - (uint64_t)least;
     double bucket = (double)(width ? width : 1) / HEAT_BUCKETS;
     for (int i = 0; i < HEAT_BUCKETS; i++) {
@@ -322,6 +332,7 @@ static bool check_texts(const struct query *q, err *e)
 
 bool query_check(const struct query *q, const struct query_most *most, err *e)
 {
+    // Series ask for one bucket more than they have points (query_add_totals).
     uint64_t points = q->totals.wanted && q->totals.points > 0 ? (uint64_t)q->totals.points - 1 : 0;
     uint64_t cells = 0;
     if (q->heat.wanted && __builtin_mul_overflow((uint64_t)q->heat.slots, HEAT_BUCKETS, &cells)) {

@@ -106,6 +106,7 @@ static bool make_rows(const struct heat *h, const struct cells *c, struct heat_r
         v[n - 1].count += cell->count;
     }
     assert(n <= c->group_count);  // cells of a group lie together
+    // A limit keeps the groups with the most profiles; without one the order is that of labels.
     int64_t limit = h->m->limit;
     if (n) qsort(v, n, sizeof *v, limit > 0 ? most_first : by_labels);
     *rows = v;
@@ -132,6 +133,7 @@ static void put_slot(const struct heat *h, const struct cells *cells, const stru
     uint64_t counts[HEAT_BUCKETS] = {0};
     assert(from < to && h->step_ms > 0 && h->q.heat.bound_count == HEAT_BUCKETS);
     for (const struct cell *c = from; c < to; c++) {
+        // A partial answer of another node may name any bucket.
         if (c->bucket < HEAT_BUCKETS) counts[c->bucket] = MIN(c->count, INT32_MAX);
     }
     size_t mark = pb_begin(out, 2);
@@ -180,6 +182,8 @@ bool heatmap_select(struct answer *a, str in, struct buf *out, err *e)
     if (!h.m || !read_request(a, &h, e)) return false;
     a->counts_profiles = h.q.heat.kind == EXEMPLAR_PROFILE;
     if (h.range.empty) return true;
+    // Two questions: the axis follows from the least and largest value of all, and heads and blocks
+    // need its bounds to count. A profile that comes between them counts if it lies on the axis.
     struct merged *extent;
     struct merged *found;
     if (!answer_read(a, &h.q, &extent, e)) return false;

@@ -75,6 +75,7 @@ static bool does_not_fit(err *e)
 // out.
 static bool add_total(const struct side *s, struct group *g, const struct cell *t, err *e)
 {
+    // The mean is cut to a whole number, as samples are.
     int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
     uint64_t *to = &g->samples[t->point];
@@ -182,6 +183,7 @@ static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, 
         return stack_sums_failed(&s->stacks, e);
     }
     shown_tree(a, &whole, &cut);
+    // The flame graph is made as a message and read back: one writer of its levels for all formats.
     buf_init(&graph, a->querier->memory, out->cap);
     bool ok = tree_flamegraph(s->stacks.arena, &cut, &graph, e) &&
               put_begin(a, buf_view(&graph), "single", &s->stacks.type, &ticks, out, e) &&
@@ -234,6 +236,7 @@ bool render_run(struct answer *a, str in, struct buf *out, err *e)
         !query_max_nodes(a->limits, asked, &max_nodes, e)) {
         return false;
     }
+    // A call graph has no timeline, so its question is for the tree alone.
     if (!dot && !ask_for_samples(a, in, &s, start_ms, end_ms, e)) return false;
     if (!read_side(a, &s, start_ms, end_ms, e)) return false;
     return dot ? put_dot(a, &s, max_nodes, out, e) : put_json(a, &s, max_nodes, out, e);

@@ -71,6 +71,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
         return false;
     }
     a->counts_profiles = true;
+    // Only now: a bad selector is refused, also where the range is empty.
     if (out->range.empty) return true;
     query_set_range(&q, &out->range);
 
@@ -79,7 +80,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
     assert(m->stacks.symbols.t.stack_count > 0);  // the empty stack at least
     out->symbols = &m->stacks.symbols.t;
     out->sums = m->stacks.sums;
-    out->arena = &m->arena;
+    out->arena = &m->arena;  // what is made of the sums counts as the query's memory
     const Types__V1__StackTraceSelector *s = asked->stack_selector;
     if (!s) return true;
     if (!asked->for_pprof || !s->go_pgo) return call_site(a, s, out, e);
@@ -89,7 +90,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
 
 bool stack_sums_failed(const struct stack_sums *s, err *e)
 {
-    // What the budget refused, not the cap of the answer's own buffer.
+    // Only for what the budget refused. The answer's buffer has a cap of its own, with its message.
     if (!s->symbols || !s->arena->exhausted) return false;
     return err_wrap(e, "querier.query_memory");
 }
@@ -102,6 +103,7 @@ bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e)
                           e) ||
                stack_sums_failed(s, e);
     }
+    // Callers draw and subtract trees: an empty one spares each of them a special case.
     struct tree_node *root = ARENA_NEW(s->arena, struct tree_node);
     if (!root) return arena_fail(s->arena, e);
     *out = (struct tree){.nodes = root, .count = 1};
@@ -120,6 +122,7 @@ bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf 
 {
     assert(s->arena && (s->symbols == NULL) == s->range.empty);
     if (!s->symbols) return true;
+    // A merged profile has no time of its own. The end of its range is when it was complete.
     int64_t time_ns = 0;
     if (__builtin_mul_overflow(s->range.end_ms, NS_PER_MS, &time_ns)) time_ns = INT64_MAX;
     const struct pprof_options o = {

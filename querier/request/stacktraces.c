@@ -35,6 +35,7 @@ static bool put_graph(struct answer *a, const struct stack_sums *s, int64_t max_
         pb_end(out, mark);
         return ok ? readable : stack_sums_failed(s, e);
     }
+    // A field's length stands before its bytes, so they are made apart.
     struct buf bytes;
     buf_init(&bytes, a->querier->memory, out->cap);
     bool ok = tree_bytes(&cut, &bytes, e) && buf_ok(&bytes, e);
@@ -62,6 +63,7 @@ static bool put_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf 
     size_t message = pb_begin(out, FIELD_PPROF);
     size_t profile = pb_begin(out, 1);
     bool ok = stack_sums_pprof(s, max_nodes, out, e);
+    // After a failure too: the answer is dropped, and marks end in the order in which they began.
     pb_end(out, profile);
     pb_end(out, message);
     return ok;
@@ -74,6 +76,7 @@ static bool put_functions(struct answer *a, const struct stack_sums *s, uint64_t
     struct function_table table;
     const struct tree *trees[] = {&tree};
     if (!stack_sums_tree(s, &tree, e)) return false;
+    // No shown_tree: rows are left out of a table, never frames out of its sums.
     shown_cut(a, &tree);
     if (!functions_build(s->arena, trees, COUNT(trees), &table, e)) return stack_sums_failed(s, e);
     size_t mark = pb_begin(out, FIELD_FUNCTIONS);
@@ -99,6 +102,7 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
         ANSWER_UNPACK(a, Querier__V1__SelectMergeStacktracesRequest,
                       querier__v1__select_merge_stacktraces_request, in, e);
     if (!m) return false;
+    // Before max_nodes is checked: a table is of all functions, whatever flame graphs may have.
     if (m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FUNCTIONS) {
         return merge_functions(a, m, out, e);
     }
