@@ -47,6 +47,7 @@ static bool read_ranges(struct cli *c, struct diff *d, err *e)
     int64_t before_ns = 0;
     struct cli_query *base = &d->q[0];
     struct cli_query *other = &d->q[1];
+    base->other_range = "a shorter --before, or --base-from";
     if (!cli_range(c, &other->from_ns, &other->until_ns, e)) return false;
     if (cli_args_has(&c->args, OPT_BEFORE) &&
         (cli_args_has(&c->args, OPT_BASE_FROM) || cli_args_has(&c->args, OPT_BASE_UNTIL)))

@@ -315,7 +315,8 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
     buf_release(&range);
     if (!known) return false;
     if (type_count == 0) {
-        cli_hint(c, "the server has no data at all in that range; try an earlier --from");
+        cli_hint(c, "the server has no data at all in that range; try %s",
+                 q->other_range ? q->other_range : "an earlier --from");
         return false;
     }
     char before[sizeof e->msg];

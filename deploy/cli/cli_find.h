@@ -19,6 +19,7 @@ struct cli_query {
     str selector;  // "{...}"
     int64_t from_ns;
     int64_t until_ns;
+    const char *other_range;  // how to ask for another one; NULL: "an earlier --from"
 };
 
 // Checks a selector ("" selects all) and adds --service. The result, in the arena, is in the API's

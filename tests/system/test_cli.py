@@ -432,7 +432,8 @@ def test_diff(url, service, tmp_path):
     answer = json.loads(ok("diff", *sides, "--format", "json", "--top", "1", url=url))
     assert answer["baseline"]["total"] == 100_000_000 and answer["comparison"]["total"] == 100
     assert answer["functions"] == [{"function": "new", "baseline": {"self": 0, "total": 0}, "comparison": {"self": 80, "total": 80}, "change": 0.8}]
-    assert "baseline: no data" in fails(3, "diff", sides[1], "--before", "1d", url=url)
+    said = fails(3, "diff", sides[1], "--before", "1d", url=url)
+    assert "baseline: no data" in said and "no data at all in that range; try a shorter --before" in said, said
 
 
 # ---- names that attack terminals
