@@ -50,8 +50,7 @@ bool config_yaml_read(str yaml, const char *file, struct arena *a, config_yaml_f
                       err *e)
 {
     struct yaml_node *root = NULL;
-    if (!yaml_node_has_text(yaml, file, e) || !yaml_node_parse(yaml, file, a, &root, e))
-        return false;
+    if (!yaml_node_parse_file(yaml, file, a, &root, e)) return false;
     if (root->kind != YAML_NODE_MAP && root->kind != YAML_NODE_NULL)
         return yaml_node_fail(root, e, "expected sections");
     for (const struct yaml_node *section = root->first; section; section = section->next) {

@@ -73,7 +73,11 @@ static bool read_file(struct arena *a, const struct yaml_node *root, size_t file
     for (const struct yaml_node *d = root->first; d; d = d->next) {
         if (!str_is(d->key, "overrides"))
             return yaml_node_fail(d, e, "unknown key, only overrides is known");
-        if (d->kind != YAML_NODE_MAP && d->kind != YAML_NODE_NULL)
+        // A write that was cut short after its first line leaves this.
+        if (d->kind == YAML_NODE_NULL)
+            return yaml_node_fail(
+                d, e, "no value; if no tenant has limits of its own, write overrides: {}");
+        if (d->kind != YAML_NODE_MAP)
             return yaml_node_fail(d, e, "expected tenants with their limits");
         for (const struct yaml_node *t = d->first; t; t = t->next) {
             err why = {0};
@@ -124,10 +128,7 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
     for (size_t i = 0; i < files.n; i++) {
         struct yaml_node *root = NULL;
         const char *name = arena_str(a, str_of(files.v[i])).p;
-        if (!arena_ok(a, e) || !yaml_node_has_text(texts[i], name, e) ||
-            !yaml_node_parse(texts[i], name, a, &root, e)) {
-            return false;
-        }
+        if (!arena_ok(a, e) || !yaml_node_parse_file(texts[i], name, a, &root, e)) return false;
         if (!read_file(a, root, i, &v, &cap, &n, e)) return false;
     }
     if (n > 1) qsort(v, n, sizeof *v, by_name);

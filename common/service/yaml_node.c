@@ -24,14 +24,6 @@ struct reader {
     bool done;  // the root is complete
 };
 
-bool yaml_node_has_text(str yaml, const char *file, err *e)
-{
-    return str_trim(yaml).n > 0 ||
-           err_set(e, ERR_INVALID_ARGUMENT,
-                   "%s:1: the file is empty (%zu bytes); to set nothing, write {} or a comment",
-                   file, yaml.n);
-}
-
 static unsigned line_of(const yaml_event_t *ev)
 {
     return (unsigned)ev->start_mark.line + 1;
@@ -160,6 +152,20 @@ bool yaml_node_parse(str yaml, const char *file, struct arena *a, struct yaml_no
     }
     *root = r.root;
     return ok && arena_ok(a, e);
+}
+
+bool yaml_node_parse_file(str yaml, const char *file, struct arena *a, struct yaml_node **root,
+                          err *e)
+{
+    if (str_trim(yaml).n == 0)
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "%s:1: the file is empty (%zu bytes); to set nothing, write {} or a comment",
+                       file, yaml.n);
+    if (!yaml_node_parse(yaml, file, a, root, e)) return false;
+    // Without a value, # can only begin a comment.
+    if ((*root)->kind != YAML_NODE_NULL || str_contains(yaml, S("#"))) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "%s:1: the file holds no value; to set nothing, write {} or a comment", file);
 }
 
 // ---- faults

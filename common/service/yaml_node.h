@@ -45,9 +45,10 @@ struct yaml_node {
 bool yaml_node_parse(str yaml, const char *file, struct arena *a, struct yaml_node **root,
                      err *e) MUST_CHECK;
 
-// Refuses a file of blanks only. A truncated write leaves one behind, and it would be taken for a
-// file that sets nothing.
-bool yaml_node_has_text(str yaml, const char *file, err *e) MUST_CHECK;
+// The same for all of a file. It refuses one that holds neither a value nor a comment: a write that
+// was cut short leaves nothing or "---" behind, which would be taken for a file that sets nothing.
+bool yaml_node_parse_file(str yaml, const char *file, struct arena *a, struct yaml_node **root,
+                          err *e) MUST_CHECK;
 
 // Fails with "file:line: path: message"; path: "overrides.acme.rules[2].regex".
 bool yaml_node_fail(const struct yaml_node *t, err *e, const char *fmt, ...) PRINTF(3, 4);

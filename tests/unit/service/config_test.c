@@ -135,6 +135,7 @@ static void wrong_files_are_refused_with_their_line(void **state)
         {"section is a value", "one: 1\n", "1: section one must hold key: value lines"},
         {"empty", "", "1: the file is empty (0 bytes); to set nothing, write {} or a comment"},
         {"blank", "\n", "1: the file is empty (1 bytes); to set nothing, write {} or a comment"},
+        {"marker", "---\n", "1: the file holds no value; to set nothing, write {} or a comment"},
         {"top is a list", "- one\n", "1: expected sections"},
         {"tab", "one:\n\tloops: 1\n", "2: found character that cannot start any token"},
         {"alias", "one:\n  listen: &a x\n  token_secret: *a\n", "3: aliases are not allowed"},

@@ -187,6 +187,10 @@ static void wrong_files_are_refused_with_file_line_key_and_value(void **state)
         {"alias", "overrides:\n  a: &x {}\n  b: *x\n", "3: aliases are not allowed"},
         {"empty", "", "1: the file is empty (0 bytes); to set nothing, write {} or a comment"},
         {"blank", " \n\n", "1: the file is empty (3 bytes); to set nothing, write {} or a comment"},
+        {"marker", "---\n", "1: the file holds no value; to set nothing, write {} or a comment"},
+        {"null", "null\n", "1: expected the key overrides"},
+        {"no tenants", "# limits\noverrides:\n",
+         "2: overrides: no value; if no tenant has limits of its own, write overrides: {}"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         load(cases[i].text, NULL);
@@ -259,21 +263,30 @@ static void a_reload_leaves_requests_what_they_have(void **state)
     close_all();
 }
 
-// A write that was cut short leaves nothing; no tenant loses its limits by it.
-static void an_empty_file_leaves_the_limits_in_force(void **state)
+// A write that was cut short leaves nothing, or the first line; no tenant loses its limits by it.
+static void a_file_that_was_cut_short_leaves_the_limits_in_force(void **state)
 {
     (void)state;
     open_with("overrides:\n  a: {ingestion_rate_mb: 1}\n", NULL);
-    for (const char **text = (const char *[]){"", "\n", NULL}; *text; text++) {
+    static const char *const cut[] = {"",        "\n",           "---\n",         "null\n",
+                                      "--- ~\n", "overrides:\n", "overrides: ~\n"};
+    for (size_t i = 0; i < COUNT(cut); i++) {
         err fault = {0};
-        write_text(path, *text);
+        write_text(path, cut[i]);
         assert_false(tenants_reload(tenants, &fault));
-        assert_true(str_contains(str_of(fault.msg), S(":1: the file is empty")));
+        assert_true(str_contains(str_of(fault.msg), S(":1: ")));
         assert_true(of("a")->ingestion_rate_mb == 1);
     }
-    write_text(path, "# nobody has limits of their own\n");
-    assert_ok(tenants_reload(tenants, e));
-    assert_true(of("a")->ingestion_rate_mb == 4);
+    static const char *const whole[] = {"# nobody has limits of their own\n", "---\n# nobody\n",
+                                        "{}\n", "overrides: {}\n"};
+    for (size_t i = 0; i < COUNT(whole); i++) {
+        write_text(path, "overrides:\n  a: {ingestion_rate_mb: 1}\n");
+        assert_ok(tenants_reload(tenants, e));
+        assert_true(of("a")->ingestion_rate_mb == 1);
+        write_text(path, whole[i]);
+        assert_ok(tenants_reload(tenants, e));
+        assert_true(of("a")->ingestion_rate_mb == 4);
+    }
     close_all();
 }
 
@@ -370,7 +383,7 @@ int main(void)
         cmocka_unit_test(a_fault_in_the_second_file_names_it),
         cmocka_unit_test(a_missing_file_is_named),
         cmocka_unit_test(a_reload_leaves_requests_what_they_have),
-        cmocka_unit_test(an_empty_file_leaves_the_limits_in_force),
+        cmocka_unit_test(a_file_that_was_cut_short_leaves_the_limits_in_force),
         cmocka_unit_test(snapshots_go_with_their_last_user),
         cmocka_unit_test(the_page_shows_what_is_in_force),
         cmocka_unit_test(a_row_tells_numbers_of_tenants),
