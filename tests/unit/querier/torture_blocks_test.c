@@ -3,12 +3,12 @@
 // Every want of a question, read out of blocks while regexes run out of memory as they match. An
 // answer is the true one or none: a service or a type that could not be matched is never left out.
 #include "lib/torture.h"
-#include "unit/querier/fleet.h"
+#include "unit/querier/month.h"
 
 struct asked {
-    struct fleet *fleet;
+    struct month *month;
     struct query q;
-    struct fleet_plan p;
+    struct month_plan p;
 };
 
 static bool note_loose(void *arg, const struct level_object *o, struct loose_key key, err *e)
@@ -49,7 +49,7 @@ static bool read_fresh(struct torture_bench *bench, void *arg, err *e)
     const struct asked *k = arg;
     struct merged m = {0};
     struct req r;
-    struct blocks *b = blocks_new(k->fleet->store, &bench->budget, 8 << 20);
+    struct blocks *b = blocks_new(k->month->store, &bench->budget, 8 << 20);
     req_init(&r, RANK_PUBLIC, &bench->budget, SIZE_MAX, 0);
     bool ok = merged_init(&m, &bench->budget, 0, false, e) &&
               read_all(b, &r, k, &m, &bench->out, e) && buf_ok(&bench->out, e);
@@ -75,9 +75,9 @@ static void what_a_regex_could_not_match_is_never_left_out(void **state)
         {"sizes", {.stats = true, .stat_sizes = true}, "{__profile_type__=~\".*cpu.*\"}"},
         {"series",
          {.totals = {.wanted = true,
-                     .first_ns = FLEET_FROM,
+                     .first_ns = MONTH_FROM,
                      .step_ns = SLOT_DAY,
-                     .points = FLEET_DAYS + 1}},
+                     .points = MONTH_DAYS + 1}},
          "{__profile_type__=~\".*cpu.*\"}"},
     };
     (void)state;
@@ -85,13 +85,13 @@ static void what_a_regex_could_not_match_is_never_left_out(void **state)
     rig_make(&g, 61, 60, 8 << 20);
     for (size_t i = 0; i < COUNT(cases); i++) {
         char name[64];
-        struct asked k = {.fleet = g.fleet, .q = cases[i].q};
+        struct asked k = {.month = g.month, .q = cases[i].q};
         struct level_ask ask = {0};
         assert_ok(selector_parse(&arena, str_of(cases[i].selector), &k.q.selector, e));
         assert_ok(block_read_ask(&k.q, &ask, e));
-        ask.from_ns = k.q.from_ns = FLEET_FROM;
-        ask.to_ns = k.q.to_ns = FLEET_FROM + SLOT_WINDOW;
-        k.p = fleet_plan(g.fleet, &g.dice, &ask);
+        ask.from_ns = k.q.from_ns = MONTH_FROM;
+        ask.to_ns = k.q.to_ns = MONTH_FROM + SLOT_WINDOW;
+        k.p = month_plan(g.month, &g.dice, &ask);
         snprintf(name, sizeof name, "querier.blocks.%s", cases[i].name);
         const struct torture_maker m = {
             .name = name, .make = read_fresh, .arg = &k, .is_start = true, .most = 60};
