@@ -2,10 +2,9 @@
 //
 // pipeline.h - from an agent's profile to records: the order of all checks and changes.
 //
-//     bytes -> decode -> service name, order of labels -> admission -> validate -> Go -> sample
-//     types
-//           -> normalise -> version -> session -> split by sample labels -> rules, validate labels
-//           -> send buffer
+//     bytes -> decode -> service name, order of labels -> admission -> validate -> Go
+//           -> sample types -> normalise -> version -> session -> split by sample labels
+//           -> rules, validate labels -> send buffer
 //
 // A request has one pipeline and any number of profiles. A profile that is refused is counted and
 // does not affect the others; the first refusal becomes the answer. Pure: time and randomness are

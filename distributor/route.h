@@ -19,9 +19,8 @@
 //
 //     no answer in time, or overloaded    the ingester is passed over; the next one in the batch's
 //                                         order gets it, with attempt raised
-//     it lacks rows of a lexicon          it gets the batch again, with all its symbols
-//     (lexicon.h);
-//                                         so does every later ingester
+//     it lacks rows of a lexicon          it gets the batch again, with all its symbols; so does
+//     (lexicon.h)                         every later ingester
 //     any other refusal                   the push fails with that
 //
 // Blocks until every batch is stored or has failed.

@@ -5,9 +5,8 @@
 //     1. Its owner and home are asked for, and a batch of that owner is found or made.
 //     2. Its stacks become rows of the batch's symbol table, or of its lexicon.
 //     3. Its samples are added up by stack, for all sample types at once (type_columns.h).
-//     4. Sample types are taken by ascending total; one that is a multiple of an earlier one
-//     becomes
-//        a factor, the others vectors.
+//     4. Sample types are taken by ascending total. One that is a multiple of an earlier one
+//        becomes a factor; the others become vectors.
 //     5. Each type becomes a record of the batch, with an id.
 //
 // Whether all sums fit is checked before 1, so that a profile is added as a whole or not at all. If

@@ -59,8 +59,8 @@ static bool split_request_line(str line, struct request_line *l)
            version.p[6] == '.' && l->minor >= '0' && l->minor <= '9';
 }
 
-// RFC 9110 section 9.3 and RFC 5789. Of these a route says which it takes (405); others are
-// unknown (501).
+// RFC 9110 section 9.3 and RFC 5789. A method on this list that the route does not take gets 405;
+// any other gets 501.
 static bool is_known_method(str method)
 {
     static const char *const known[] = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
@@ -115,7 +115,7 @@ struct framing {
     bool keep;
 };
 
-// Takes one header into account for where the message ends, and for its host.
+// Notes what one header says about the message's end and its host.
 static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_header *at, err *e)
 {
     str name = at->name;
@@ -190,7 +190,8 @@ static unsigned read_headers(struct h1_head *h, char *head, str rest, unsigned h
             err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u headers", headers_max);
             return 431;
         }
-        if (line.p[0] == ' ' || line.p[0] == '\t') {  // to some readers part of the line before it
+        // Some readers take it for a continuation of the line before.
+        if (line.p[0] == ' ' || line.p[0] == '\t') {
             err_set(e, ERR_INVALID_ARGUMENT, "a header line begins with a space");
             return 400;
         }

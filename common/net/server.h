@@ -9,10 +9,9 @@
 //     BODY     body arrives              loop    over the limit: app.refuse
 //     QUEUED   body is complete          loop    lane_submit; lane full: app.refuse
 //     RUNNING  app.run()                 worker  plain sequential code, fills the answer
-//     HELD     answer waits              loop    until hold_until_mono_ns, if the application set
-//     it ANSWER   answer is written         loop    only the loop waits for slow clients; a small
-//     one
-//                                                may be sent by its worker (exchange.h)
+//     HELD     answer waits              loop    until hold_until_mono_ns, if that is set
+//     ANSWER   answer is written         loop    only the loop waits for slow clients; a small
+//                                                answer may be sent by its worker (exchange.h)
 //     DONE     arena released
 //
 // When the client goes away, req.canceled is set; a running handler finishes and its answer is

@@ -5,9 +5,8 @@
 //
 // Two attacks, and the defence against each:
 //
-//     DNS rebinding   The attacker lets the name of his page point to our address. To the browser
-//     it
-//                     then is our page and may read the answers. The only trace is Host
+//     DNS rebinding   The attacker lets the name of his page point to our address. Then it is our
+//                     page to the browser, and may read the answers. The only trace is Host
 //                     (:authority), which has the name of his page. So a request must name us: by
 //                     an address (a page cannot have one that is not ours), localhost, the host
 //                     that the listener was given, or one of server.hosts.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// plain.c - routes without a protocol above HTTP: bodies are inflated, answers compressed, and
+// errors are Pyroscope's JSON object {"code", "message"}.
 #include "codec/compress.h"
 #include "codec/json.h"
 #include "rpc/rpc_int.h"

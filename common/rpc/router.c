@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// router.c - finds the row of a request, and passes the request to the code of its protocol.
+//
+//     on_head     loop     headers, row, guard, protocol, tenant; or the answer at once
+//     on_run      worker   connect.c, grpc.c or plain.c calls the handler of the row
+//     on_refuse   either   an error of net (memory, lane, body), in the form of the protocol
+//
+// Rows are searched from first to last: there are about a hundred.
 #include "base/ulid.h"
 #include "codec/url.h"
 #include "rpc/auth.h"

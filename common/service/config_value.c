@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// config_value.c - one value of a setting: from text to the field of its struct, with the bounds of
+// its row, and from the field back to text.
+//
+// Text is whatever flags, environment and YAML scalars hold. What is printed parses to the same
+// value (tests/fuzz/config_fuzz.c).
 #include "service/config_int.h"
 
 #include <errno.h>

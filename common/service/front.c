@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// front.c - what a listener answers before there are routes: it is open early, so that /ready tells
+// how the start goes. Afterwards requests go to the router, and only a refused /ready comes back
+// here.
 #include "service/program.h"
 
 static struct router *router_of(struct front *f)

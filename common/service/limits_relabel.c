@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// limits_relabel.c - relabelling rules of a tenant's limits: from YAML to model/relabel.h, with the
+// place in the file in each error.
 #include "model/relabel.h"
 #include "service/limits_int.h"
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// node.c - who this process is to other nodes: its identity, the cluster of its store, its answers
+// to probes. A node of another cluster is refused, and a second process with our id is told.
 #include "cluster/node.h"
 
 #include "flametree/v1/internal.pb-c.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// selfprofile_pprof.c - writes sums of stacks as a pprof message: first all locations, functions
+// and strings that occur get numbers, then the tables are written.
 #include "base/hash.h"
 #include "codec/pb.h"
 #include "service/selfprofile_int.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// selfprofile_sums.c - sums of samples by component and stack. There are at most STACKS_MAX stacks;
+// samples of further ones are added up by component, so totals stay exact.
 #include "base/hash.h"
 #include "service/selfprofile_int.h"
 

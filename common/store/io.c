@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// io.c - operations on files, by a ring or by threads (io_int.h).
+//
+//     io_run, by a ring     fill: as many as the depth allows -> fly: submit, reap -> until all
+//     ended
+//                           finish_rest: what the ring left undone, by system calls
+//     io_run, by threads    do_chain on this thread and on idle ones of the lane (run_crowd)
+//
+// Once the kernel has an operation, its memory may be written until it ended. So nothing returns
+// before that, whatever the deadline says.
 #include "loop/lane.h"
 #include "store/io_int.h"
 #include "sys/lock.h"

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// local_list.c - lists objects in the order of their names, one folder of the path open at a time.
+//
+// A name orders by all of its bytes, '/' too. A folder "a" therefore counts as "a/" among its
+// neighbours: "a-b" comes before "a/c". Each folder is read whole and sorted; then the walk goes
+// down (walk_down) and on (walk_on).
 #include "store/local_int.h"
 
 #include <dirent.h>

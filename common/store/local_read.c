@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// local_read.c - reads ranges of objects, many at once: sorted by object and place, ranges that are
+// near each other become one read, and all reads of a batch run together (io_int.h).
 #include "base/fault.h"
 #include "store/local_int.h"
 #include "store/metrics.h"
