@@ -229,7 +229,9 @@ static void put_strings(struct encoder *x)
 // the call of memcpy took longer than the copy.
 static inline void copy_text(char *to, const char *from, size_t n)
 {
-    enum { PIECE = 16 };
+    enum {
+        PIECE = 16
+    };
     if (n < PIECE) {
         for (size_t i = 0; i < n; i++)
             to[i] = from[i];
