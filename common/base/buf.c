@@ -115,6 +115,56 @@ void buf_i64(struct buf *b, int64_t v)
     buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);  // unsigned: -INT64_MIN would overflow
 }
 
+// The length of the first word. A span of code is part of a word, with its spaces.
+static size_t word_length(str s)
+{
+    bool code = false;
+    size_t n = 0;
+    for (; n < s.n && (code || s.p[n] != ' '); n++)
+        code ^= s.p[n] == '`';
+    return n;
+}
+
+// Would it be read as the beginning of a list item, heading, table or quotation?
+static bool is_marker(str word)
+{
+    size_t digits = 0;
+    while (digits < word.n && word.p[digits] >= '0' && word.p[digits] <= '9')
+        digits++;
+    if (digits) return digits + 1 == word.n && (word.p[digits] == '.' || word.p[digits] == ')');
+    return word.n == 1 && strchr("-+*>|#=", word.p[0]);
+}
+
+static size_t characters(str s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++)
+        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+void buf_paragraph(struct buf *b, const char *text)
+{
+    size_t at = 0;
+    for (str rest = str_of(text); rest.n;) {
+        str word = str_slice(rest, 0, word_length(rest));
+        // A marker stays on the line of the word before it, so the two are one.
+        for (;;) {
+            str behind = str_slice(rest, word.n + 1, rest.n);
+            str next = str_slice(behind, 0, word_length(behind));
+            if (!next.n || !is_marker(next)) break;
+            word.n += 1 + next.n;
+        }
+        size_t width = characters(word);
+        bool breaks = at && at + 1 + width > BUF_PAGE_COLUMNS;
+        if (at) buf_byte(b, breaks ? '\n' : ' ');
+        buf_str(b, word);
+        at = at && !breaks ? at + 1 + width : width;
+        rest = str_slice(rest, word.n + 1, rest.n);
+    }
+    buf_byte(b, '\n');
+}
+
 str buf_view(const struct buf *b)
 {
     return (str){b->p, b->n};

@@ -40,6 +40,11 @@ void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
 void buf_u64(struct buf *b, uint64_t v);  // decimal
 void buf_i64(struct buf *b, int64_t v);
 
+// A paragraph of a page in Markdown, as lines of at most BUF_PAGE_COLUMNS characters. It is broken
+// at spaces, but not inside `code`, and not before a word that would begin a list or a heading.
+#define BUF_PAGE_COLUMNS 100
+void buf_paragraph(struct buf *b, const char *text);
+
 // The written bytes; borrows until the next change.
 str buf_view(const struct buf *b);
 

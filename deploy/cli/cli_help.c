@@ -300,7 +300,8 @@ static void markdown_command(struct buf *b, enum cli_command c)
 {
     buf_printf(b, "\n## %s\n\n    ", cli_commands[c].name);
     put_usage(b, c);
-    buf_printf(b, "\n\n%s\n", cli_commands[c].text[0] ? cli_commands[c].text : "");
+    buf_z(b, "\n\n");
+    buf_paragraph(b, cli_commands[c].text);
     if (c == CLI_FORMATS) {
         buf_byte(b, '\n');
         formats_put_markdown(b);
@@ -317,15 +318,19 @@ static void markdown_command(struct buf *b, enum cli_command c)
 
 void cli_help_markdown(struct buf *b)
 {
-    buf_z(b, "# Command line\n\nThis page is printed by `flametree help --markdown` from the rows "
-             "that the program reads its command line by. The man page "
-             "([flametree.1](../deploy/cli/flametree.1)) and the completions for bash, zsh "
-             "and fish come from the same rows.\n\n");
-    buf_z(b, about);
-    buf_z(b, "\n\nData go to standard output, messages to standard error. What is drawn for people "
-             "has the terminal's width and colours; a pipe gets plain text of 80 columns. Names of "
-             "functions and labels never reach a terminal with control characters in them.\n\n"
-             "| command | |\n|---|---|\n");
+    buf_z(b, "# Command line\n\n");
+    buf_paragraph(b, "This page is printed by `flametree help --markdown` from the rows that the "
+                     "program reads its command line by. The man page "
+                     "([flametree.1](../deploy/cli/flametree.1)) and the completions for bash, "
+                     "zsh and fish come from the same rows.");
+    buf_byte(b, '\n');
+    buf_paragraph(b, about);
+    buf_byte(b, '\n');
+    buf_paragraph(b, "Data go to standard output, messages to standard error. What is drawn for "
+                     "people has the terminal's width and colours; a pipe gets plain text of 80 "
+                     "columns. Names of functions and labels never reach a terminal with control "
+                     "characters in them.");
+    buf_z(b, "\n| command | |\n|---|---|\n");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
         buf_printf(b, "| `%s` | %s |\n", cli_commands[i].name, cli_commands[i].summary);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)

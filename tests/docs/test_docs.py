@@ -100,7 +100,7 @@ def events():
 PLACEHOLDER = r"\b(ROOM|NAME|FILE|PRESET)(?![a-z])|^build/"
 
 
-def test_files_settings_metrics_and_events_that_pages_name_exist():
+def test_files_tests_settings_metrics_and_events_that_pages_name_exist():
     """A file by its path from the top, from the page or from common/, or by its name alone."""
     logged = events()
     config, metrics = page("config.md"), page("metrics.md")
@@ -116,6 +116,9 @@ def test_files_settings_metrics_and_events_that_pages_name_exist():
             if re.fullmatch(r"[\w./-]+\.(c|h|def|md|py|tsx?|mjs|yaml|cmake|sh|proto)", token):
                 near = (os.path.join(TOP, d, token) for d in ("", os.path.dirname(path), "common"))
                 ok = any(map(os.path.exists, near)) or any(("/" + f).endswith("/" + token) for f in files)
+            elif test := re.fullmatch(r"(unit|fuzz|bench)\.(?:(\w+)\.)?(\w+)", token):  # a program that CMake makes of tests/
+                source = {"unit": "unit/%s/%s_test.c", "fuzz": "fuzz/%s%s_fuzz.c", "bench": "bench/%s%s.c"}[test[1]]
+                ok = os.path.exists(os.path.join(TOP, "tests", source % (test[2] or "", test[3])))
             elif (dotted := re.fullmatch(r"(\w+)\.(\w+)", token)) and dotted[1] in sections:
                 ok = re.search(r"^\| `%s` " % dotted[2], config, re.M) or token in logged
             elif metric := re.match(r"flametree_\w+", token):
@@ -200,13 +203,9 @@ def test_decisions_are_numbered_listed_and_of_one_form():
         assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.M) == ["Context", "Decision", "Consequences"], path
 
 
-def hand_written():
-    """Pages whose lines end at 100 columns: all but generated ones, figures, and copies of others."""
-    return [p for p in pages() if p not in ("docs/config.md", "docs/metrics.md", "docs/cli.md", "docs/benchmarks.md") and not p.startswith("tests/conformance/")]
-
-
 def test_lines_of_pages_end_at_100_columns():
-    long = [p for p in hand_written() if wrap.wrapped(pages()[p]) != pages()[p]]
+    """The conformance suite is a copy, and its page is left as it is."""
+    long = [p for p, text in pages().items() if not p.startswith("tests/conformance/") and wrap.wrapped(text) != text]
     assert not long, "tests/docs/wrap.py " + " ".join(long)
 
 

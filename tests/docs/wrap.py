@@ -2,7 +2,7 @@
 """tests/docs/wrap.py PAGE...: breaks the lines of paragraphs and list items that are longer than 100 columns.
 
 Tables, headings, code, drawings and comments stay as they are, because a line break would change what they mean. So does a
-paragraph that fits. Nothing is broken inside `code`. tests/docs/test_pages.py finds the lines that this program would break.
+paragraph that fits. Nothing is broken inside `code`. tests/docs/test_docs.py finds the lines that this program would break.
 """
 import re
 import sys

@@ -360,6 +360,33 @@ static void buf_prints_numbers_and_formats(void **state)
     buf_release(&b);
 }
 
+static void a_paragraph_is_broken_where_it_means_the_same(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"short", "one line", "one line\n"},
+        {"empty", "", "\n"},
+        {"at a space", "%s b", "%s\nb\n"},
+        {"by characters", "…%s b", "…%s\nb\n"},
+        {"not in code", "%s `b c` d", "%s\n`b c` d\n"},
+        {"not before a list", "a%s - b 1. c", "a%s -\nb 1. c\n"},
+    };
+    char long_word[BUF_PAGE_COLUMNS];
+    memset(long_word, 'x', sizeof long_word);
+    long_word[sizeof long_word - 1] = '\0';
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char text[256];
+        char lines[256];
+        struct buf b;
+        snprintf(text, sizeof text, cases[i][1], long_word);
+        snprintf(lines, sizeof lines, cases[i][2], long_word);
+        buf_init(&b, NULL, 4096);
+        buf_paragraph(&b, text);
+        if (!str_is(buf_view(&b), lines)) fail_msg("%s: %.*s", cases[i][0], STR(buf_view(&b)));
+        buf_release(&b);
+    }
+}
+
 static bool write_much(void *arg, err *e)
 {
     struct buf b;
@@ -480,6 +507,7 @@ int main(void)
         cmocka_unit_test(what_is_lent_to_a_buf_stays_as_it_is),
         cmocka_unit_test(what_lacks_memory_names_the_budget_not_the_cap),
         cmocka_unit_test(buf_prints_numbers_and_formats),
+        cmocka_unit_test(a_paragraph_is_broken_where_it_means_the_same),
         cmocka_unit_test(buf_survives_malloc_failures),
         cmocka_unit_test(pieces_given_back_come_again_zeroed),
         cmocka_unit_test(a_kept_piece_that_does_not_fit_is_left),
