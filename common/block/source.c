@@ -23,7 +23,8 @@ static bool origin_fault(err *e)
 static bool read_at(const struct block_source *src, uint64_t at, size_t n, char *to, err *e)
 {
     size_t failed = 0;
-    const struct block_piece one = {.name = src->name, .at = at, .n = n, .to = to};
+    struct block_piece one = {.name = src->name, .at = at, .n = n};
+    one.to = to;
     return src->from.kind->read(&src->from, &one, 1, &failed, e) || origin_fault(e);
 }
 

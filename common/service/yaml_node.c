@@ -157,10 +157,11 @@ bool yaml_node_parse(str yaml, const char *file, struct arena *a, struct yaml_no
 bool yaml_node_parse_file(str yaml, const char *file, struct arena *a, struct yaml_node **root,
                           err *e)
 {
-    if (str_trim(yaml).n == 0)
+    if (str_trim(yaml).n == 0) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "%s:1: the file is empty (%zu bytes); to set nothing, write {} or a comment",
                        file, yaml.n);
+    }
     if (!yaml_node_parse(yaml, file, a, root, e)) return false;
     // Without a value, # can only begin a comment.
     if ((*root)->kind != YAML_NODE_NULL || str_contains(yaml, S("#"))) return true;
