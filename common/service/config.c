@@ -441,7 +441,7 @@ bool config_print_defaults(const struct config *c, struct buf *out, err *e)
 static const char *const type_names[] = {
     [CONFIG_T_BOOL] = "bool",         [CONFIG_T_INT] = "integer",   [CONFIG_T_FLOAT] = "number",
     [CONFIG_T_BYTES] = "bytes",       [CONFIG_T_DURATION] = "time", [CONFIG_T_STRING] = "text",
-    [CONFIG_T_LIST] = "list of text", [CONFIG_T_DOC] = "YAML",
+    [CONFIG_T_LIST] = "list of text", [CONFIG_T_NODE] = "YAML",
 };
 
 void config_print_help(const struct config *c, struct buf *out)

@@ -37,7 +37,7 @@ typedef struct {
     size_t n;
 } CONFIG_LIST;  // of strings; YAML sequence, or comma separated
 typedef const struct yaml_node
-    *CONFIG_DOC;  // any YAML; flags and environment give it as text; or NULL
+    *CONFIG_NODE;  // any YAML; flags and environment give it as text; or NULL
 
 enum config_type {
     CONFIG_T_BOOL,
@@ -47,7 +47,7 @@ enum config_type {
     CONFIG_T_DURATION,
     CONFIG_T_STRING,
     CONFIG_T_LIST,
-    CONFIG_T_DOC
+    CONFIG_T_NODE
 };
 
 struct config_row {

@@ -140,7 +140,7 @@ union value {
     CONFIG_DURATION ns;
     CONFIG_STRING string;
     CONFIG_LIST list;
-    CONFIG_DOC node;
+    CONFIG_NODE node;
 };
 
 size_t config_value_size(enum config_type type)
@@ -160,8 +160,8 @@ size_t config_value_size(enum config_type type)
         return sizeof(CONFIG_STRING);
     case CONFIG_T_LIST:
         return sizeof(CONFIG_LIST);
-    case CONFIG_T_DOC:
-        return sizeof(CONFIG_DOC);
+    case CONFIG_T_NODE:
+        return sizeof(CONFIG_NODE);
     }
     abort();
 }
@@ -225,7 +225,7 @@ static bool check_texts(const struct yaml_node *root, err *e)
     return true;
 }
 
-static bool parse_doc(const struct config_text *t, CONFIG_DOC *v, struct arena *a, err *e)
+static bool parse_node(const struct config_text *t, CONFIG_NODE *v, struct arena *a, err *e)
 {
     *v = t->node;
     if (!t->node || t->node->kind == YAML_NODE_SCALAR) {  // flags and quotes hold YAML as text
@@ -253,7 +253,7 @@ static bool parse(enum config_type type, const struct config_text *t, union valu
                   struct arena *a, err *e)
 {
     str text = str_trim(t->text);
-    if (type == CONFIG_T_DOC) return parse_doc(t, &v->node, a, e);
+    if (type == CONFIG_T_NODE) return parse_node(t, &v->node, a, e);
     if (is_structured(t) && type == CONFIG_T_LIST && t->is_sequence)
         return err_set(e, ERR_INVALID_ARGUMENT, "a list may hold only plain values");
     if (is_structured(t))
@@ -276,7 +276,7 @@ static bool parse(enum config_type type, const struct config_text *t, union valu
         return parse_string(t->text, &v->string, a, e);
     case CONFIG_T_LIST:
         return parse_list(t, &v->list, a, e);
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         break;
     }
     abort();
@@ -296,7 +296,7 @@ static int compare(enum config_type type, const union value *a, const union valu
     case CONFIG_T_BOOL:
     case CONFIG_T_STRING:
     case CONFIG_T_LIST:
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         break;
     }
     abort();  // a row of this type must not have bounds
@@ -352,7 +352,7 @@ bool config_value_eq(const struct config_row *row, const void *a, const void *b)
         return strcmp(x.string, y.string) == 0;
     case CONFIG_T_LIST:
         return list_eq(x.list, y.list);
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         return yaml_node_eq(x.node, y.node);
     case CONFIG_T_BOOL:
         return x.flag == y.flag;
@@ -419,7 +419,7 @@ void config_value_print(const struct config_row *row, const void *p, struct buf 
         }
         buf_byte(out, ']');
         return;
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         if (v.node)
             yaml_node_print(v.node, out);
         else

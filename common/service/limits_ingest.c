@@ -77,8 +77,8 @@ struct quota_rows {
     CONFIG_INT period_limit_mb;
     CONFIG_INT limit_reset_time;
     CONFIG_BOOL limit_reached;
-    CONFIG_DOC sampling;
-    CONFIG_DOC usage_groups;
+    CONFIG_NODE sampling;
+    CONFIG_NODE usage_groups;
 };
 
 struct sampler_rows {
@@ -99,8 +99,8 @@ static const struct config_row quota_rows[] = {
     ROW(period_limit_mb, INT, "0", "0", MIB_MAX, true, "")  //
     ROW(limit_reset_time, INT, "0", "", "", true, "")       //
     ROW(limit_reached, BOOL, "false", "", "", true, "")     //
-    ROW(sampling, DOC, "", "", "", true, "")                //
-    ROW(usage_groups, DOC, "", "", "", true, "")
+    ROW(sampling, NODE, "", "", "", true, "")               //
+    ROW(usage_groups, NODE, "", "", "", true, "")
 #undef ROW
 };
 
@@ -174,7 +174,7 @@ static bool read_quota(const struct yaml_node *map, const struct quota **out, st
 // ---- distributor_sampling
 
 struct sampling_rows {
-    CONFIG_DOC usage_groups;
+    CONFIG_NODE usage_groups;
 };
 
 struct probability_rows {
@@ -183,7 +183,7 @@ struct probability_rows {
 
 static const struct config_row sampling_rows[] = {
 #define ROW(...) CONFIG_ROW(struct sampling_rows, __VA_ARGS__)
-    ROW(usage_groups, DOC, "", "", "", true, "")
+    ROW(usage_groups, NODE, "", "", "", true, "")
 #undef ROW
 };
 

@@ -96,7 +96,7 @@ static void shrink(const struct config_row *row, void *to, const void *by)
         return;
     case CONFIG_T_STRING:
     case CONFIG_T_LIST:
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         return;
     }
     abort();
@@ -172,7 +172,7 @@ static void show_row(struct metric *m, const str *values, const struct config_ro
     case CONFIG_T_BYTES:
     case CONFIG_T_STRING:
     case CONFIG_T_LIST:
-    case CONFIG_T_DOC:
+    case CONFIG_T_NODE:
         break;
     }
 }

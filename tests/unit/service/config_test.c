@@ -15,7 +15,7 @@
     ROW(ratio, FLOAT, "0.5", "0", "1", true, "Which part.")        \
     ROW(tls, BOOL, "false", "", "", true, "Whether.")              \
     ROW(peers, LIST, "a=1, b=2", "", "", true, "Who.")             \
-    ROW(rules, DOC, "", "", "", true, "Rules.")                    \
+    ROW(rules, NODE, "", "", "", true, "Rules.")                   \
     ROW(token_secret, STRING, "", "", "", true, "Secret.")
 
 struct one {
