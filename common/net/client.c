@@ -52,7 +52,7 @@ struct client {
     struct mem_budget *memory;
     unsigned connections_per_host;
     str loopback_address;
-    struct server *near;  // or NULL
+    struct server *loopback;  // or NULL
     struct tls_pem pem;
     atomic_bool has_certificate;
     struct introductions said;  // of the own node
@@ -749,7 +749,7 @@ static void stop_call(struct call *call)
 void client_loopback(struct client *c, str address, struct server *s)
 {
     c->loopback_address = address;
-    c->near = s;
+    c->loopback = s;
 }
 
 void client_introduce(struct client *c, str node, str cluster)
@@ -765,8 +765,8 @@ bool client_introduction(const struct client *c, str *node, str *cluster)
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)
 {
     assert(!loop_is_any_here() && c->method && c->answer_max > 0);
-    if (cl->near && !c->tls && str_eq(c->address, cl->loopback_address))
-        return loopback_start(cl->near, cl->memory, r, c, rank);
+    if (cl->loopback && !c->tls && str_eq(c->address, cl->loopback_address))
+        return loopback_start(cl->loopback, cl->memory, r, c, rank);
     err e = {0};
     struct http_call_private *p = mem_alloc(NULL, sizeof *p, &e);
     c->inner = p;
@@ -791,7 +791,7 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
 
 void http_call_release(struct http_call *c)
 {
-    if (c->near) loopback_release(c);
+    if (c->loopback) loopback_release(c);
     if (!c->inner) return;
     buf_release(&c->answer);
     c->answer_headers = (struct http_headers){0};

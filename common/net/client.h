@@ -58,8 +58,8 @@ struct http_call {
     struct buf answer;                   // owned: http_call_release
     // private
     struct http_call_private *inner;
-    struct exchange *near;
-    uint64_t near_started_ns;
+    struct exchange *loopback;  // or NULL
+    uint64_t loopback_started_ns;
 };
 
 // Starts it under r's deadline; finish with call_wait/call_gather on &c->call, then release. Fails

@@ -8,7 +8,7 @@
 static void finish(struct http_call *c, const err *fault)
 {
     metric_add_to(&net_calls, fault ? str_of(err_name(fault->code)) : S("ok"), 1);
-    metric_observe_ns(&net_call_seconds, clock_mono_ns() - c->near_started_ns);
+    metric_observe_ns(&net_call_seconds, clock_mono_ns() - c->loopback_started_ns);
     call_finish(&c->call, fault);
 }
 
@@ -25,7 +25,7 @@ static void on_answer(struct exchange *ex)
 {
     struct http_call *c = ex->call;
     struct http_exchange *x = &ex->x;
-    assert(c && c->near == ex);
+    assert(c && c->loopback == ex);
     bool bare = str_is(x->method, "HEAD") || x->status == 204 || x->status == 304;
     str body = bare ? (str){0} : exchange_answer(ex);
     c->status = x->status;
@@ -51,7 +51,7 @@ static void on_answer(struct exchange *ex)
 static void stop(struct call *call)
 {
     struct http_call *c = CONTAINER_OF(call, struct http_call, call);
-    if (exchange_withdraw(c->near)) fail(c, ERR_CANCELED, "stopped");
+    if (exchange_withdraw(c->loopback)) fail(c, ERR_CANCELED, "stopped");
 }
 
 void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, struct http_call *c,
@@ -59,14 +59,14 @@ void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, 
 {
     assert(!loop_is_any_here());
     assert((int)rank > lane_rank_here());  // as in call_gather: this may run the job of that lane
-    c->near_started_ns = clock_mono_ns();
+    c->loopback_started_ns = clock_mono_ns();
     c->status = 0;
     c->answer_headers = (struct http_headers){0};
     buf_init(&c->answer, memory, c->answer_max);
     call_begin(&c->call, rank, stop);
     err e = {0};
     struct exchange *ex = exchange_inside(s, r, on_answer, c, &e);
-    c->near = ex;
+    c->loopback = ex;
     if (!ex) {
         fail(c, e.code, e.msg);
         return;
@@ -86,8 +86,8 @@ void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, 
 
 void loopback_release(struct http_call *c)
 {
-    exchange_end(c->near);
-    c->near = NULL;
+    exchange_end(c->loopback);
+    c->loopback = NULL;
     buf_release(&c->answer);
     c->answer_headers = (struct http_headers){0};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/loopback.h"
 
-static void loopback_open_ingester(struct near *n, const struct rpc_method *rows, size_t count,
+static void loopback_open_ingester(struct loopback *n, const struct rpc_method *rows, size_t count,
                                    void *arg)
 {
     static struct lane *const lanes[RANK_COUNT];
@@ -15,11 +15,11 @@ static void loopback_open_ingester(struct near *n, const struct rpc_method *rows
     assert_ok((n->loop = loop_new("loop", e)));
     assert_ok((n->client = client_new(n->loop, &n->memory, 4, e)));
     assert_ok((n->server = server_open(&s, router_app(n->ingesters), &n->loop, 1, e)));
-    client_loopback(n->client, S("near"), n->server);
+    client_loopback(n->client, S("loopback"), n->server);
     assert_ok((n->members = members_new(e)));
 }
 
-void loopback_open(struct near *n, const struct service *service, const struct rpc_method *rows,
+void loopback_open(struct loopback *n, const struct service *service, const struct rpc_method *rows,
                    size_t count, void *arg)
 {
     static const struct config_section *sections[2];
@@ -29,7 +29,7 @@ void loopback_open(struct near *n, const struct service *service, const struct r
     struct config_args args;
     sections[0] = service->config;
     sections[1] = &limits_section;
-    *n = (struct near){.service = service, .config = config_new(sections, COUNT(sections))};
+    *n = (struct loopback){.service = service, .config = config_new(sections, COUNT(sections))};
     assert_ok(config_load(n->config, 1, argv, &args, e));
     mem_budget_init(&n->memory, "requests", NULL, (size_t)64 << 20);
     loopback_open_ingester(n, rows, count, arg);
@@ -46,7 +46,7 @@ void loopback_open(struct near *n, const struct service *service, const struct r
     n->app = router_app(n->router);
 }
 
-void loopback_close(struct near *n)
+void loopback_close(struct loopback *n)
 {
     router_free(n->router);
     n->service->stop(n->self);

@@ -2,10 +2,10 @@
 //
 // loopback.h - a process for tests of one service, with an invented ingester in the same process.
 //
-//     struct near n;
-//     loopback_open(&n, &querier, rows, count, arg);    the service is started; rows are the
-//     ingester exchange_go(&n.app, x, body);                 a request to its public listener
-//     loopback_close(&n);                               asserts that all memory was given back
+//     struct loopback n;
+//     loopback_open(&n, &querier, rows, count, arg);   the service is started; rows are the
+//     ingester exchange_go(&n.app, x, body);                    a request to its public listener
+//     loopback_close(&n);                              asserts that all memory was given back
 //
 // Calls to the ingester stay inside the process (client_loopback), so a request runs on one thread.
 #pragma once
@@ -15,7 +15,7 @@
 #include "service/service.h"
 #include "sys/clock.h"
 
-struct near {
+struct loopback {
     struct config *config;
     struct mem_budget memory;
     struct loop *loop;
@@ -30,6 +30,6 @@ struct near {
     struct server_app app;
 };
 
-void loopback_open(struct near *n, const struct service *service, const struct rpc_method *rows,
+void loopback_open(struct loopback *n, const struct service *service, const struct rpc_method *rows,
                    size_t count, void *arg);
-void loopback_close(struct near *n);
+void loopback_close(struct loopback *n);

@@ -11,7 +11,7 @@
 #include "model/batch.h"
 
 struct place {
-    struct near near;
+    struct loopback loopback;
     uint64_t records;  // that the ingesters were given in this run, each row once
     int64_t total;
     struct row {
@@ -71,16 +71,16 @@ static const struct rpc_method append_row[] = {
 static int set_up(void **state)
 {
     static struct place p;
-    loopback_open(&p.near, &distributor, append_row, COUNT(append_row), &p);
-    assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("a=near"), e));
-    assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("b=near"), e));
+    loopback_open(&p.loopback, &distributor, append_row, COUNT(append_row), &p);
+    assert_ok(members_add(p.loopback.members, MEMBER_INGESTER, S("a=loopback"), e));
+    assert_ok(members_add(p.loopback.members, MEMBER_INGESTER, S("b=loopback"), e));
     *state = &p;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    loopback_close(&((struct place *)*state)->near);
+    loopback_close(&((struct place *)*state)->loopback);
     return 0;
 }
 
@@ -105,11 +105,11 @@ static bool run(void *arg, err *e)
     struct upload *u = arg;
     begin(u);
     torture_spare(true);
-    u->ask.budget = &u->place->near.memory;
+    u->ask.budget = &u->place->loopback.memory;
     struct http_exchange *x = exchange_ask(&u->ask);
     x->req.tenant = S("anonymous");
     torture_spare(false);
-    exchange_go(&u->place->near.app, x, u->ask.body);
+    exchange_go(&u->place->loopback.app, x, u->ask.body);
     torture_spare(true);
     bool ok = x->status == 200;
     str body = exchange_reply(x);
@@ -135,7 +135,7 @@ static void check(void *arg, bool done)
 
 static void end(void *arg)
 {
-    assert_int_equal(atomic_load(&((struct upload *)arg)->place->near.memory.used), 0);
+    assert_int_equal(atomic_load(&((struct upload *)arg)->place->loopback.memory.used), 0);
 }
 
 static void torture_upload(const char *name, struct upload *u)

@@ -24,8 +24,8 @@ int caller_loopback(void **state)
     caller_new(state);
     struct caller *c = *state;
     caller_open(c);
-    assert_ok((c->near = client_new(c->rig->loops[0], &c->memory, CONNECTIONS, e)));
-    client_loopback(c->near, str_of(c->address), c->rig->server);
+    assert_ok((c->loopback = client_new(c->rig->loops[0], &c->memory, CONNECTIONS, e)));
+    client_loopback(c->loopback, str_of(c->address), c->rig->server);
     return 0;
 }
 
@@ -33,7 +33,7 @@ int caller_free(void **state)
 {
     struct caller *c = *state;
     client_free(c->client);
-    if (c->near) client_free(c->near);
+    if (c->loopback) client_free(c->loopback);
     req_release(&c->req);
     rig_free(c->rig);
     assert_int_equal(atomic_load(&c->memory.used), 0);

@@ -11,8 +11,8 @@
 struct caller {
     struct rig *rig;
     struct client *client;
-    struct client *near;  // NULL until caller_loopback
-    char address[128];    // empty until caller_open
+    struct client *loopback;  // NULL until caller_loopback
+    char address[128];        // empty until caller_open
     struct req req;
     struct mem_budget memory;
 };

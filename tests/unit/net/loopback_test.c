@@ -17,7 +17,7 @@ static uint64_t connections(void)
     return n;
 }
 
-static void a_near_call_is_answered_as_a_far_one(void **state)
+static void a_call_inside_is_answered_as_by_a_socket(void **state)
 {
     struct caller *c = *state;
     static const struct {
@@ -46,16 +46,16 @@ static void a_near_call_is_answered_as_a_far_one(void **state)
             struct http_call *call = &calls[k];
             *call = caller_call(c, cases[i].method, cases[i].path, str_make(body, cases[i].body));
             uint64_t before = connections();
-            http_start(k ? c->near : c->client, &c->req, call, RANK_PUBLIC);
+            http_start(k ? c->loopback : c->client, &c->req, call, RANK_PUBLIC);
             assert_ok(call_wait(&c->req, &call->call, e));
             if (k) assert_int_equal(connections(), before);
         }
         assert_int_equal(calls[1].status, calls[0].status);
         // How much memory was in use when it ended is no part of the comparison.
-        str far = buf_view(&calls[0].answer);
-        str near = buf_view(&calls[1].answer);
-        assert_true(
-            str_eq(str_slice(near, 0, str_find(near, '(')), str_slice(far, 0, str_find(far, '('))));
+        str by_socket = buf_view(&calls[0].answer);
+        str inside = buf_view(&calls[1].answer);
+        assert_true(str_eq(str_slice(inside, 0, str_find(inside, '(')),
+                           str_slice(by_socket, 0, str_find(by_socket, '('))));
         static const char *const names[] = {"content-type", "retry-after"};
         for (size_t k = 0; k < COUNT(names); k++)
             assert_true(str_eq(http_headers_get(&calls[1].answer_headers, names[k]),
@@ -67,33 +67,34 @@ static void a_near_call_is_answered_as_a_far_one(void **state)
     free(body);
 }
 
-// A far body is taken from the socket, into memory of the server; a near one is where it is.
-static void a_near_body_is_not_copied(void **state)
+// A body from a socket is copied into memory of the server; one inside the process stays where it
+// is.
+static void a_body_inside_the_process_is_not_copied(void **state)
 {
     struct caller *c = *state;
     char *body = malloc(RIG_BODY_MAX);
     assert_non_null(body);
     memset(body, 'b', RIG_BODY_MAX);
-    for (int near = 0; near < 2; near++) {
+    for (int inside = 0; inside < 2; inside++) {
         struct mem_budget *memory = &c->rig->memory;
         atomic_store(&memory->peak, 0);
         struct http_call call = caller_call(c, "POST", S("/echo"), str_make(body, RIG_BODY_MAX));
-        http_start(near ? c->near : c->client, &c->req, &call, RANK_PUBLIC);
+        http_start(inside ? c->loopback : c->client, &c->req, &call, RANK_PUBLIC);
         assert_ok(call_wait(&c->req, &call.call, e));
         assert_int_equal(call.answer.n, RIG_BODY_MAX);
         http_call_release(&call);
-        assert_true(near == (atomic_load(&memory->peak) < RIG_BODY_MAX));
+        assert_true(inside == (atomic_load(&memory->peak) < RIG_BODY_MAX));
     }
     free(body);
 }
 
-static void another_address_is_far(void **state)
+static void another_address_is_asked_by_a_socket(void **state)
 {
     struct caller *c = *state;
     uint64_t before = connections();
-    client_loopback(c->near, S("127.0.0.1:1"), c->rig->server);
+    client_loopback(c->loopback, S("127.0.0.1:1"), c->rig->server);
     struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     assert_ok(call_wait(&c->req, &call.call, e));
     assert_int_equal(call.status, 200);
     http_call_release(&call);
@@ -105,7 +106,7 @@ static void limits_of_answers_hold(void **state)
     struct caller *c = *state;
     struct http_call call = caller_call(c, "GET", S("/big"), S(""));
     call.answer_max = RIG_BIG - 1;
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
@@ -114,7 +115,7 @@ static void limits_of_answers_hold(void **state)
 
     atomic_store(&c->memory.limit, 100000);
     call = caller_call(c, "GET", S("/big"), S(""));
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
     http_call_release(&call);
@@ -139,7 +140,7 @@ static void a_busy_lane_is_waited_for(void **state)
     struct call *waits[COUNT(calls)];
     for (size_t i = 0; i < COUNT(calls); i++) {
         calls[i] = caller_call(c, "POST", S("/echo"), S("patience"));
-        http_start(c->near, &c->req, &calls[i], RANK_PUBLIC);
+        http_start(c->loopback, &c->req, &calls[i], RANK_PUBLIC);
         waits[i] = &calls[i].call;
         assert_false(call_is_over(waits[i]));
     }
@@ -161,7 +162,7 @@ static void waiting_ends_at_the_deadline_and_with_the_asker(void **state)
     struct req soon;
     req_init(&soon, RANK_DUTY, &c->memory, 1 << 20, 20 * NS_PER_MS);
     struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
-    http_start(c->near, &soon, &call, RANK_PUBLIC);
+    http_start(c->loopback, &soon, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&soon, &call.call, &e));
     assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
@@ -169,7 +170,7 @@ static void waiting_ends_at_the_deadline_and_with_the_asker(void **state)
     req_release(&soon);
 
     call = caller_call(c, "GET", S("/hello"), S(""));
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     atomic_store(&c->req.canceled, true);
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_CANCELED);
@@ -206,10 +207,10 @@ static void a_handler_sees_that_the_asker_is_gone(void **state)
                              .refuse = rig_refuse};
     server_close(c->rig->server);
     assert_ok((c->rig->server = server_open(&c->rig->options, app, c->rig->loops, 1, e)));
-    client_loopback(c->near, str_of(c->address), c->rig->server);
+    client_loopback(c->loopback, str_of(c->address), c->rig->server);
     assert_int_equal(pthread_create(&thread, NULL, cancel_at_the_gate, c), 0);
     struct http_call call = caller_call(c, "GET", S("/wait"), S(""));
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     err e = {0};
     (void)!call_wait(&c->req, &call.call, &e);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -222,7 +223,7 @@ static void a_draining_server_is_unavailable(void **state)
     struct caller *c = *state;
     server_drain(c->rig->server, 0);
     struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
-    http_start(c->near, &c->req, &call, RANK_PUBLIC);
+    http_start(c->loopback, &c->req, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_UNAVAILABLE);
@@ -237,7 +238,7 @@ static void *call_often(void *arg)
     req_init(&req, RANK_DUTY, &c->memory, 1 << 20, 60 * NS_PER_S);
     for (int i = 0; i < 300; i++) {
         struct http_call call = caller_call(c, "POST", S("/echo"), S("one of many"));
-        http_start(c->near, &req, &call, RANK_PUBLIC);
+        http_start(c->loopback, &req, &call, RANK_PUBLIC);
         err e = {0};
         bool ok = call_wait(&req, &call.call, &e);
         assert_true(ok && str_is(buf_view(&call.answer), "one of many"));
@@ -262,9 +263,9 @@ static void many_threads_share_the_lane(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_near_call_is_answered_as_a_far_one),
-        TEST(a_near_body_is_not_copied),
-        TEST(another_address_is_far),
+        TEST(a_call_inside_is_answered_as_by_a_socket),
+        TEST(a_body_inside_the_process_is_not_copied),
+        TEST(another_address_is_asked_by_a_socket),
         TEST(limits_of_answers_hold),
         TEST(a_busy_lane_is_waited_for),
         TEST(waiting_ends_at_the_deadline_and_with_the_asker),

@@ -197,7 +197,7 @@ static void a_client_gets_the_answer_or_is_told(void **state)
                                             .codes = 1u << ERR_DEADLINE_EXCEEDED});
     assert_true(n.allocations > 10 && n.calls > 10);
     client_loopback(c.client, str_of(c.address), c.rig->server);  // the same without sockets
-    n = torture_work(&(struct torture_work){.name = "net.near", .run = ask_some, .arg = &c});
+    n = torture_work(&(struct torture_work){.name = "net.loopback", .run = ask_some, .arg = &c});
     assert_true(n.allocations > 5 && n.calls == 0);
     client_free(c.client);
     rig_free(c.rig);

@@ -64,7 +64,7 @@ struct question {
 };
 
 struct asked {
-    struct near *near;
+    struct loopback *loopback;
     const struct question *question;
 };
 
@@ -84,7 +84,7 @@ static bool ask(struct torture_bench *b, void *arg, err *e)
                       .budget = &b->budget};
     struct http_exchange *x = exchange_ask(&ask);
     torture_spare(false);
-    exchange_go(&k->near->app, x, str_of(q->body ? q->body : ""));
+    exchange_go(&k->loopback->app, x, str_of(q->body ? q->body : ""));
     torture_spare(true);
     bool ok = x->status == 200;
     str body = exchange_reply(x);
@@ -142,9 +142,9 @@ static const struct question questions[] = {
 static void questions_are_answered_truly_or_not_at_all(void **state)
 {
     (void)state;
-    struct near n;
+    struct loopback n;
     loopback_open(&n, &querier, head_read_row, COUNT(head_read_row), NULL);
-    assert_ok(members_add(n.members, MEMBER_INGESTER, S("one=near"), e));
+    assert_ok(members_add(n.members, MEMBER_INGESTER, S("one=loopback"), e));
     for (size_t i = 0; i < COUNT(questions); i++) {
         char name[64];
         struct asked asked = {&n, &questions[i]};
