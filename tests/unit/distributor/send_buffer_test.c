@@ -286,7 +286,7 @@ static void deep_stacks_need_no_recursion(void **state)
     buf_release(&b);
 }
 
-static void services_get_a_parcel_each(void **state)
+static void services_get_a_batch_each(void **state)
 {
     (void)state;
     struct buf b;
@@ -378,7 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_hold_the_sums_of_the_samples),
         cmocka_unit_test(deep_stacks_need_no_recursion),
-        cmocka_unit_test(services_get_a_parcel_each),
+        cmocka_unit_test(services_get_a_batch_each),
         cmocka_unit_test(only_the_home_gets_attempt_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

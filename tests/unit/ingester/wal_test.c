@@ -329,14 +329,14 @@ static void a_thread_that_stands_still_between_two_clocks_sees_no_jump(void **st
 }
 
 // Closes cut 1 at a time, ends, and finds it again with the wall clock elsewhere.
-static struct wal *found(const struct wal_options *o, int64_t ahead, int64_t prefetch_later,
+static struct wal *found(const struct wal_options *o, int64_t ahead, int64_t ahead_later,
                          struct cut **c)
 {
     set_ahead = ahead;
     struct wal *w = reopen(o, true);
     append(w, "a");
     end(w);
-    set_ahead = prefetch_later;
+    set_ahead = ahead_later;
     w = reopen(o, true);
     assert_int_equal(wal_cuts(w, c, 1), 1);
     return w;
