@@ -60,7 +60,7 @@ static size_t slot_size(const struct slot *s)
     return sizeof *s + s->tenant_n + s->service_n + s->member_n;
 }
 
-static void let_go(struct slot *s)
+static void release_lexicon(struct slot *s)
 {
     if (!s->lexicon) return;
     atomic_store_explicit(&s->lexicon->ended, true, memory_order_relaxed);
@@ -70,7 +70,7 @@ static void let_go(struct slot *s)
 
 static void slot_remove(struct lexicons *ls, struct slot *s)
 {
-    let_go(s);
+    release_lexicon(s);
     shelf_remove(&ls->shelf, &s->item);
     mem_free(&ls->memory, s, slot_size(s));
 }
@@ -239,7 +239,8 @@ static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
     if (!s) s = slot_add(ls, k, hash);
     if (!s) return NULL;
     // Pushes that still use an ended one keep it; this push begins another.
-    if (s->lexicon && atomic_load_explicit(&s->lexicon->ended, memory_order_relaxed)) let_go(s);
+    if (s->lexicon && atomic_load_explicit(&s->lexicon->ended, memory_order_relaxed))
+        release_lexicon(s);
     if (s->pause > 0) {
         s->pause--;
         return NULL;
@@ -268,7 +269,7 @@ static void end(struct lexicons *ls, const struct lexicon_key *k, struct lexicon
     struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
     assert(atomic_load_explicit(&l->ended, memory_order_relaxed));
     if (s && s->lexicon == l) {
-        let_go(s);
+        release_lexicon(s);
         if (!pause) s->refusals = 0;
         s->pause = pause ? MIN((uint32_t)PAUSE_MOST, 1u << MIN(s->refusals, 10u)) : 0;
         s->refusals += pause;

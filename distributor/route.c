@@ -200,7 +200,7 @@ static bool takes_lexicons(str answer)
 }
 
 // Takes the answer of a shipment and frees the call.
-static void settle(struct route *r, struct shipment *s)
+static void take_answer(struct route *r, struct shipment *s)
 {
     if (s->started) {
         str answer = {0};
@@ -318,7 +318,7 @@ enum next {
     NEXT_FAILED
 };
 
-static void settle_batch(struct route *r, struct send_batch *p, enum next next)
+static void apply_next(struct route *r, struct send_batch *p, enum next next)
 {
     assert(p->state == SEND_BATCH_WAITING);
     switch (next) {
@@ -358,7 +358,7 @@ static void decide(struct route *r, struct shipment *s, err *first)
             s->fault = fault;
             next = NEXT_FAILED;
         }
-        settle_batch(r, p, next);
+        apply_next(r, p, next);
         if (next == NEXT_FAILED) keep_first(first, s, p->attempt + 1);
         metric_add_to(&distributor_appends, results[next], 1);
     }
@@ -410,7 +410,7 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
     FAULT("route.started");
     if (started) (void)!call_gather_watched(r->req, calls, started, started, false, &watch, &fault);
     for (size_t i = 0; i < n; i++) {
-        settle(r, &v[i]);
+        take_answer(r, &v[i]);
         decide(r, &v[i], first);
     }
     return true;

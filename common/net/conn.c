@@ -494,7 +494,7 @@ static void set_interest(struct conn *c, bool eager)
     if (failed) conn_close(c);
 }
 
-void conn_settle(struct conn *c)
+void conn_send_output(struct conn *c)
 {
     bool empty = flush(c);
     int rounds = 0;
@@ -510,12 +510,12 @@ void conn_settle(struct conn *c)
     if (c->state != CONN_CLOSED) set_interest(c, rounds == ROUNDS_A_TURN);
 }
 
-void shard_settle(struct shard *s)
+void shard_send_output(struct shard *s)
 {
     while (s->dirty) {
         struct conn *c = s->dirty;
         undirty(c);
-        conn_settle(c);
+        conn_send_output(c);
     }
 }
 

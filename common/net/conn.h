@@ -225,7 +225,7 @@ void conn_finish(struct conn *c);  // take no more input, and close once everyth
 void conn_close(struct conn *c);   // now
 void conn_reset(struct conn *c);   // now, by RST: the kernel drops bytes that are still unsent
 void conn_recall(struct conn *c);  // an event came: workers may not send any more (exchange_recall)
-void conn_settle(struct conn *c);  // at the end of a turn: sends, asks for more, polls
+void conn_send_output(struct conn *c);  // at the end of a turn: sends, asks for more, polls
 void conn_sweep(struct conn *c);
 void conn_drain(struct conn *c);
 bool conn_is_draining(const struct conn *c);  // is the server about to close?
@@ -234,6 +234,6 @@ void conn_end(struct conn *c);                // frees it; for connections witho
 // Counts a client that was too slow, by kind: head, body, idle, write.
 void conn_timed_out(const char *kind);
 
-void shard_settle(struct shard *s);  // all dirty connections
-void shard_tick(struct shard *s);    // an event came: reads the clocks
+void shard_send_output(struct shard *s);  // all dirty connections
+void shard_tick(struct shard *s);         // an event came: reads the clocks
 void shard_pass(struct shard *s, uint64_t mono_ns, uint64_t real_ns);  // the same, with these times

@@ -317,13 +317,14 @@ static void on_turn_end(uv_check_t *h)
 {
     struct shard *s = CONTAINER_OF(h, struct shard, turn_end);
     loop_catch_up(s->loop);
-    shard_settle(s);  // before the limits: output that the socket takes now is no client's delay
+    shard_send_output(
+        s);  // before the limits: output that the socket takes now is no client's delay
     if (!s->sweep_due) return;
     s->sweep_due = false;
     shard_tick(s);
     for (struct conn *c = s->first; c; c = c->next)
         conn_sweep(c);  // conn_close keeps the memory until a later turn, so c->next holds
-    shard_settle(s);
+    shard_send_output(s);
 }
 
 static void open_shard(void *arg)

@@ -78,7 +78,7 @@ static void finish(struct io_op *o)
     } while (o->done < o->n);
     // write(2) of more than 0 bytes never returns 0 on a file that can be written.
     if (o->what == IO_WRITE && !o->error && o->done < o->n) o->error = EIO;
-    o->settled = true;
+    o->complete = true;
 }
 
 static bool follows_failure(const struct io_op *v, size_t i)
@@ -224,12 +224,12 @@ static bool worth_a_call(int error)
            error == EINVAL || error == ENOMEM;
 }
 
-static void settle(struct io_op *o, int result)
+static void note_result(struct io_op *o, int result)
 {
     if (result < 0 && worth_a_call(-result)) return;
     if (result < 0) o->error = -result;
     if (result > 0) advance(o, (size_t)result);
-    o->settled = result < 0 || o->done >= o->n || (o->what == IO_READ && result == 0);
+    o->complete = result < 0 || o->done >= o->n || (o->what == IO_READ && result == 0);
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct io_op *o, bool more)
@@ -260,7 +260,7 @@ static unsigned reap(struct io_uring *u)
         unsigned n = 0;
         io_uring_for_each_cqe(u, head, cqe)
         {
-            settle(io_uring_cqe_get_data(cqe), cqe->res);
+            note_result(io_uring_cqe_get_data(cqe), cqe->res);
             n += 1;
         }
         if (n > 0) {
@@ -322,7 +322,7 @@ static bool fly(struct io_uring *u, struct flight *f)
     return true;
 }
 
-// False: the ring must not be used again. Operations may be left that began and are not settled:
+// False: the ring must not be used again. Operations may be left that began and are not complete:
 // finish_rest does them.
 static bool run_ring(struct io *io, struct io_uring *u, struct req *r, struct io_op *v, size_t n)
 {
@@ -340,11 +340,11 @@ static bool run_ring(struct io *io, struct io_uring *u, struct req *r, struct io
 static void finish_rest(struct io_op *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!v[i].began || v[i].settled) continue;
+        if (!v[i].began || v[i].complete) continue;
         if (!follows_failure(v, i)) finish(&v[i]);
-        if (v[i].settled && i + 1 < n && v[i + 1].after && !v[i + 1].error)
-            v[i + 1].settled = false;
-        if (!v[i].settled) v[i].error = v[i - 1].error;
+        if (v[i].complete && i + 1 < n && v[i + 1].after && !v[i + 1].error)
+            v[i + 1].complete = false;
+        if (!v[i].complete) v[i].error = v[i - 1].error;
     }
 }
 
@@ -382,7 +382,7 @@ void io_run(struct io *io, struct req *r, struct io_op *v, size_t n)
     for (size_t i = 0; i < n; i++) {
         assert(v[i].fd >= 0 && (!v[i].after || i > 0));
         assert(v[i].v_n >= 0 && v[i].v_n <= IOV_MAX);
-        v[i].began = v[i].settled = false;
+        v[i].began = v[i].complete = false;
         v[i].done = 0;
         v[i].error = 0;
     }

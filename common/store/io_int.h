@@ -25,12 +25,12 @@ struct io_op {
     struct iovec *v;  // modified
     int v_n;          // at most IOV_MAX
     uint64_t at;
-    size_t n;      // the sum of v
-    bool after;    // begins only when the operation before it has succeeded as a whole
-    bool began;    // false after io_run: the request ended before it began
-    size_t done;   // bytes; fewer than n without an error: the file ends there
-    int error;     // errno; 0: none
-    bool settled;  // private
+    size_t n;       // the sum of v
+    bool after;     // begins only when the operation before it has succeeded as a whole
+    bool began;     // false after io_run: the request ended before it began
+    size_t done;    // bytes; fewer than n without an error: the file ends there
+    int error;      // errno; 0: none
+    bool complete;  // private
 };
 
 struct io;

@@ -142,7 +142,7 @@ static size_t fill(struct batch *b, const struct req *r, struct store_read **v, 
     return i;
 }
 
-static void settle(const struct io_op *o, const struct req *r, struct store_read *v)
+static void set_outcome(const struct io_op *o, const struct req *r, struct store_read *v)
 {
     err why = {0};
     v->ok = true;
@@ -166,7 +166,7 @@ static void run_reads(struct batch *b, struct req *r)
     metric_add(&store_reads, b->n);
     for (size_t i = 0; i < b->n; i++) {
         for (size_t k = 0; k < b->counts[i]; k++)
-            settle(&b->ops[i], r, b->first[i][k]);
+            set_outcome(&b->ops[i], r, b->first[i][k]);
         mem_free(b->local->memory, b->gaps[i], GAP_MAX);
     }
     for (size_t i = 0; i < b->files; i++)

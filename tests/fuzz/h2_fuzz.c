@@ -21,10 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!slow) continue;
         b->shard.now_ns += 400;
         conn_sweep(b->conn);
-        bench_settle(b);
+        bench_run_on(b);
     }
     conn_drain(b->conn);
-    bench_settle(b);
+    bench_run_on(b);
     bench_free(b);
     return 0;
 }

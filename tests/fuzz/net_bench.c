@@ -76,12 +76,12 @@ struct bench *bench_new(void)
     return b;
 }
 
-void bench_settle(struct bench *b)
+void bench_run_on(struct bench *b)
 {
     struct conn *c = b->conn;
     for (;;) {
         size_t kept = c->in.n;
-        conn_settle(c);
+        conn_send_output(c);
         buf_put(&b->out, c->out.p, c->out.n);
         bool said = c->out.n > 0;
         buf_clear(&c->out);
@@ -92,7 +92,7 @@ void bench_settle(struct bench *b)
 void bench_feed(struct bench *b, const uint8_t *p, size_t n)
 {
     conn_feed(b->conn, (const char *)p, n);
-    bench_settle(b);
+    bench_run_on(b);
 }
 
 void bench_free(struct bench *b)

@@ -20,6 +20,6 @@ struct bench {
 struct bench *bench_new(void);
 
 // Lets the connection go on until it has nothing more to do, as a reader of all output would.
-void bench_settle(struct bench *b);
+void bench_run_on(struct bench *b);
 void bench_feed(struct bench *b, const uint8_t *p, size_t n);
 void bench_free(struct bench *b);

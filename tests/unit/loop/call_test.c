@@ -71,7 +71,7 @@ static void nothing(void *arg)
 }
 
 // Tasks posted by stop may still be in the inbox when the wait is over.
-static void settle(void)
+static void run_posted(void)
 {
     loop_run(loop, nothing, NULL);
 }
@@ -125,7 +125,7 @@ static void a_call_may_finish_before_the_wait(void **state)
     (void)state;
     struct op o;
     start(&o, ERR_OK, false);
-    settle();
+    run_posted();
     assert_ok(call_wait(new_req(0), &o.call, e));
 }
 
@@ -158,7 +158,7 @@ static void who_watches_may_end_single_calls(void **state)
     assert_true(w.looks >= 2);
     assert_true(ops[0].stopped && ops[1].stopped && ops[2].call.ok);
     assert_int_equal(ops[0].call.fault.code, ERR_CANCELED);
-    settle();
+    run_posted();
 }
 
 static void the_deadline_stops_a_call(void **state)
@@ -170,7 +170,7 @@ static void the_deadline_stops_a_call(void **state)
     assert_false(call_wait(new_req((uint64_t)NS_PER_MS), &o.call, &fault));
     assert_int_equal(fault.code, ERR_DEADLINE_EXCEEDED);
     assert_true(o.call.done);
-    settle();
+    run_posted();
 }
 
 static void a_canceled_request_stops_its_calls(void **state)
@@ -189,7 +189,7 @@ static void a_canceled_request_stops_its_calls(void **state)
     assert_int_equal(fault.code, ERR_CANCELED);
     for (size_t i = 0; i < 3; i++)
         assert_true(ops[i].call.done);
-    settle();
+    run_posted();
 }
 
 static void a_gather_ends_when_its_outcome_is_decided(void **state)
@@ -233,7 +233,7 @@ static void a_gather_ends_when_its_outcome_is_decided(void **state)
             fail_msg("%s: %s", cases[i].name, err_name(fault.code));
         for (size_t k = 0; k < cases[i].n; k++)
             assert_true(ops[k].call.done);
-        settle();
+        run_posted();
     }
 }
 

@@ -125,7 +125,7 @@ static void nobody_is_cut_off_for_our_standing_still(void **state)
         shard_pass(s, at, at);
         conn_sweep(b->conn);
     }
-    bench_settle(b);
+    bench_run_on(b);
     assert_true(str_contains(buf_view(&b->out), S("HTTP/1.1 408")));
     bench_free(b);
 }
