@@ -5,7 +5,7 @@
 #include "distributor/pipeline.h"
 
 #include "distributor/normalise.h"
-#include "distributor/relabel.h"
+#include "distributor/tenant_rules.h"
 #include "distributor/text.h"
 
 #define MIB ((double)(1 << 20))
@@ -138,11 +138,11 @@ static bool change(struct pipeline *in, struct arena *scratch, struct profile *p
                    err *e)
 {
     bool ok = !normalise_is_go(p, *ls) || normalise_go(scratch, p);
-    if (!ok || !relabel_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
+    if (!ok || !tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
         return arena_ok(scratch, e) && ok;
     }
     ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
-         relabel_session(scratch, ls, in->limits->max_sessions_per_series);
+         tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
     return arena_ok(scratch, e) && ok;
 }
 

@@ -29,7 +29,7 @@ struct split_origin {
 struct split {
     struct split_group *groups;
     uint32_t group_count;
-    uint64_t sent;                 // hash of the client's labels; places the profile (route.h)
+    uint64_t sent;                 // hash of the client's labels; places the profile (dispatch.h)
     struct split_origin *origins;  // a row for each sample; NULL if no sample has one
     uint32_t dropped;              // samples that are in no group
 };

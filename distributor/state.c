@@ -91,18 +91,18 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     q->in.lost = lost;
     q->in.lost_arg = q;
     const struct distributor_config *config = config_section(process->config, "distributor");
-    if (!route_init(&q->route, process->client, process->members, config, req->arena.budget, req,
-                    e)) {
+    if (!dispatch_init(&q->dispatch, process->client, process->members, config, req->arena.budget,
+                       req, e)) {
         return false;
     }
-    q->route.spread = &self->spread;
-    q->route.home_ingesters = (size_t)q->limits->home_ingesters;
-    send_buffer_init(&q->in.out, &req->arena, route_owner, &q->route);
+    q->dispatch.spread = &self->spread;
+    q->dispatch.home_ingesters = (size_t)q->limits->home_ingesters;
+    send_buffer_init(&q->in.out, &req->arena, dispatch_owner, &q->dispatch);
     lexicons_limit(&self->lexicons, config->lexicon_memory);
     if (config->lexicon_memory == 0) return true;
-    q->route.lexicons = &self->lexicons;
-    q->in.out.lexicon = route_lexicon;
-    q->in.out.full = route_full;
+    q->dispatch.lexicons = &self->lexicons;
+    q->in.out.lexicon = dispatch_lexicon;
+    q->in.out.full = dispatch_full;
     return true;
 }
 
@@ -115,11 +115,11 @@ bool request_send(struct request *q, err *e)
     }
     send_buffer_seal(&in->out);
     if (in->out.batch_count == 0) return true;
-    route_note(&q->route, &in->out, in->received_bytes);
+    dispatch_note(&q->dispatch, &in->out, in->received_bytes);
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
     if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_ok(&q->req->arena, e);
-    if (!route_send(&q->route, &in->out, e)) return false;
+    if (!dispatch_send(&q->dispatch, &in->out, e)) return false;
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);

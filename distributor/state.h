@@ -6,11 +6,11 @@
 #pragma once
 
 #include "distributor/admission.h"
+#include "distributor/dispatch.h"
 #include "distributor/pipeline.h"
 #include "distributor/quota.h"
 #include "distributor/rate.h"
 #include "distributor/refusal.h"
-#include "distributor/route.h"
 #include "distributor/spread.h"
 #include "service/service.h"
 
@@ -31,7 +31,7 @@ struct request {
     const struct limits *limits;
     struct admission admission;
     struct pipeline in;
-    struct route route;
+    struct dispatch dispatch;
     uint64_t begun_mono_ns;
 };
 

@@ -282,7 +282,7 @@ static void same_sums(const struct merge *a, const struct merge *b)
     arena_release(&arena);
 }
 
-// Sends as route.c does; returns bytes sent.
+// Sends as dispatch.c does; returns bytes sent.
 static size_t push_end(struct world *w, struct push *p, bool loses)
 {
     size_t bytes = 0;

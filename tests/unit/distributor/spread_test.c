@@ -2,7 +2,7 @@
 //
 // How many ingesters tenants and services get: virtual rates, a clock of numbers.
 #include "cluster/place.h"
-#include "distributor/route.h"
+#include "distributor/dispatch.h"
 #include "lib/test.h"
 #include "sys/clock.h"
 
@@ -186,7 +186,7 @@ struct fleet {
     struct spread spread;
     struct req req;
     uint32_t order[INGESTERS];
-    struct route route;
+    struct dispatch dispatch;
 };
 
 static void fleet_begin(struct fleet *f)
@@ -199,13 +199,13 @@ static void fleet_begin(struct fleet *f)
         f->members[i] =
             (struct member){.id = arena_printf(&f->req.arena, "ingester-%zu", i), .alive = true};
     }
-    f->route = (struct route){.req = &f->req,
-                              .config = &f->config,
-                              .members = f->members,
-                              .homes = f->members,
-                              .member_count = INGESTERS,
-                              .order = f->order,
-                              .spread = &f->spread};
+    f->dispatch = (struct dispatch){.req = &f->req,
+                                    .config = &f->config,
+                                    .members = f->members,
+                                    .homes = f->members,
+                                    .member_count = INGESTERS,
+                                    .order = f->order,
+                                    .spread = &f->spread};
 }
 
 static void fleet_end(struct fleet *f)
@@ -219,10 +219,10 @@ static uint32_t owners(struct fleet *f, str service, bool identified, unsigned *
 {
     uint32_t used = 0;
     *away = 0;
-    f->route.service_need = f->route.tenant_need = 0;  // another request
+    f->dispatch.service_need = f->dispatch.tenant_need = 0;  // another request
     for (uint64_t set = 0; set < 200; set++) {
         uint32_t home = 0;
-        uint32_t owner = route_owner(&f->route, service, set, identified ? &home : NULL);
+        uint32_t owner = dispatch_owner(&f->dispatch, service, set, identified ? &home : NULL);
         used |= 1u << owner;
         *away += identified && owner != home;
     }
@@ -275,13 +275,13 @@ static uint32_t identified(struct fleet *f, unsigned services, unsigned *away, u
 {
     uint32_t used = 0;
     *away = 0;
-    f->route.tenant_need = 0;  // another request
+    f->dispatch.tenant_need = 0;  // another request
     for (unsigned k = 0; k < services; k++) {
         char service[16];
         uint32_t home = 0;
         snprintf(service, sizeof service, "s-%u", k);
-        f->route.service_need = 0;  // it borrows the name
-        uint32_t owner = route_owner(&f->route, str_of(service), k % 3, &home);
+        f->dispatch.service_need = 0;  // it borrows the name
+        uint32_t owner = dispatch_owner(&f->dispatch, str_of(service), k % 3, &home);
         used |= 1u << owner;
         *away += owner != home;
         if (heads) heads[owner]++;
@@ -297,7 +297,7 @@ static void tiny_tenants_with_ids_share_the_ingesters(void **state)
         struct fleet f;
         uint64_t heads[INGESTERS] = {0};
         fleet_begin(&f);
-        f.route.home_ingesters = limit;
+        f.dispatch.home_ingesters = limit;
         for (size_t t = 0; t < TENANTS; t++) {
             unsigned away = 0;
             char tenant[16];
@@ -324,7 +324,7 @@ static void a_large_tenant_with_ids_goes_beyond_its_homes(void **state)
     struct fleet f;
     unsigned away = 0;
     fleet_begin(&f);
-    f.route.home_ingesters = 2;
+    f.dispatch.home_ingesters = 2;
     uint32_t before = identified(&f, 300, &away, NULL);
     assert_int_equal(__builtin_popcount(before), 2);
     const uint64_t key = spread_key(f.req.tenant, (str){0});
@@ -337,14 +337,14 @@ static void a_large_tenant_with_ids_goes_beyond_its_homes(void **state)
     assert_int_equal(after & before, before);
     assert_true(away > 300 * (n - 2) / n / 2 && away < 300);
     // A limit of the tenant's own that says what it needs: they are homes, and all agree on them.
-    f.route.home_ingesters = 8;
+    f.dispatch.home_ingesters = 8;
     assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), 8);
     assert_int_equal(away, 0);
-    f.route.home_ingesters = 0;
+    f.dispatch.home_ingesters = 0;
     assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), INGESTERS);
     assert_int_equal(away, 0);
     // The setting has the last word.
-    f.route.home_ingesters = 8;
+    f.dispatch.home_ingesters = 8;
     f.config.tenant_ingesters = 3;
     assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), 3);
     assert_int_equal(away, 0);
@@ -368,9 +368,9 @@ static void homes_are_the_same_for_all_distributors(void **state)
             for (size_t i = 0; i < COUNT(f); i++) {
                 char service[16];
                 snprintf(service, sizeof service, "s-%u", k);
-                f[i].route.home_ingesters = limit;
-                f[i].route.service_need = 0;
-                (void)route_owner(&f[i].route, str_of(service), k, &home[i]);
+                f[i].dispatch.home_ingesters = limit;
+                f[i].dispatch.service_need = 0;
+                (void)dispatch_owner(&f[i].dispatch, str_of(service), k, &home[i]);
             }
             assert_int_equal(home[0], home[1]);
         }
@@ -390,14 +390,14 @@ static void a_tenant_gets_more_ingesters_as_it_grows(void **state)
                                     {.batch = {.service = S("s-2"), .record_count = 1}}};
     struct send_batch *v[] = {&batches[0], &batches[1]};
     struct send_buffer o = {.batches = v, .batch_count = 2};
-    route_note(&f.route, &o, 800 << 20);
+    dispatch_note(&f.dispatch, &o, 800 << 20);
     uint64_t now = clock_mono_ns();
     uint32_t tenant = spread_need(&f.spread, spread_key(f.req.tenant, (str){0}), 1 << 20, now);
     uint32_t first = spread_need(&f.spread, spread_key(f.req.tenant, S("s-1")), 1 << 20, now);
     uint32_t second = spread_need(&f.spread, spread_key(f.req.tenant, S("s-2")), 1 << 20, now);
     assert_true(tenant > first && first > second && second > 1);
     assert_true(first >= second * 2 && first <= second * 4);
-    f.route.tenant_need = 0;
+    f.dispatch.tenant_need = 0;
     uint32_t after = of_tenant(&f);
     assert_int_equal(after & before, before);
     assert_int_equal(__builtin_popcount(after), MIN(tenant + 1, (uint32_t)INGESTERS));

@@ -3,7 +3,7 @@
 // What becomes of a profile's series under a tenant's rules: labels and samples in, series and
 // their totals out, through the whole pipeline.
 #include "distributor/pipeline.h"
-#include "distributor/relabel.h"
+#include "distributor/tenant_rules.h"
 #include "lib/arena.h"
 #include "sys/clock.h"
 
@@ -361,8 +361,8 @@ static void sample_types_may_be_dropped(void **state)
         struct profile *p = profile_of(samples);
         for (uint32_t row = 0; row < p->sample_count; row++)
             p->values[row * 2 + 1] = p->values[row * 2] * 10;
-        assert_ok(relabel_sample_types(&arena, limits_of(type_cases[i].limits)->relabel_types,
-                                       (labels){v, COUNT(v)}, p, e));
+        assert_ok(tenant_rules_sample_types(&arena, limits_of(type_cases[i].limits)->relabel_types,
+                                            (labels){v, COUNT(v)}, p, e));
         struct buf out;
         buf_init(&out, NULL, SIZE_MAX / 2);
         for (uint32_t t = 0; t < p->type_count; t++) {
@@ -399,7 +399,7 @@ static void sessions_are_reduced(void **state)
     for (size_t i = 0; i < COUNT(sessions); i++) {
         label v[] = {{S("__session_id__"), str_of(sessions[i].id)}, {S("k"), S("v")}};
         labels ls = {v, COUNT(v)};
-        assert_true(relabel_session(&arena, &ls, sessions[i].most));
+        assert_true(tenant_rules_session(&arena, &ls, sessions[i].most));
         str got = labels_get(ls, S("__session_id__"));
         assert_int_equal(ls.n, sessions[i].result ? 2 : 1);
         if (!str_eq(got, str_of(sessions[i].result))) fail_msg("%zu: %.*s", i, STR(got));

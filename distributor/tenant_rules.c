@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// relabel.c - sample types that rules drop, and sessions modulo their limit.
-#include "distributor/relabel.h"
+// tenant_rules.c - sample types that rules drop, and sessions modulo their limit.
+#include "distributor/tenant_rules.h"
 
 #include "base/ulid.h"
 
@@ -55,8 +55,8 @@ static void keep_columns(struct profile *p, const bool *keep, uint32_t kept)
     p->type_count = kept;
 }
 
-bool relabel_sample_types(struct arena *a, const struct relabel_rules *rules, labels ls,
-                          struct profile *p, err *e)
+bool tenant_rules_sample_types(struct arena *a, const struct relabel_rules *rules, labels ls,
+                               struct profile *p, err *e)
 {
     if (!rules || rules->n == 0) return true;
     bool *keep = ARENA_ARRAY(a, bool, p->type_count);
@@ -87,7 +87,7 @@ static str reduced(struct arena *a, str id, uint64_t most)
     return arena_str(a, str_of(text));
 }
 
-bool relabel_session(struct arena *a, labels *ls, int64_t most)
+bool tenant_rules_session(struct arena *a, labels *ls, int64_t most)
 {
     if (!labels_has(*ls, S(SESSION_LABEL))) return true;
     label *v = ARENA_ARRAY(a, label, ls->n);

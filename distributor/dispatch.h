@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route.h - sends batches to ingesters: which one gets a batch, and which one is next if it fails.
+// dispatch.h - sends batches to ingesters: which one gets a batch, and which one is next if it
+// fails.
 //
 // When all goes well:
 //
@@ -34,7 +35,7 @@
 #include "loop/req.h"
 #include "net/client.h"
 
-struct route {
+struct dispatch {
     struct client *client;
     struct req *req;
     struct mem_budget *memory;
@@ -53,20 +54,21 @@ struct route {
 };
 
 // Takes the snapshot; unavailable if there is no ingester.
-bool route_init(struct route *r, struct client *client, struct members *known,
-                const struct distributor_config *config, struct mem_budget *memory, struct req *req,
-                err *e) MUST_CHECK;
+bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
+                   const struct distributor_config *config, struct mem_budget *memory,
+                   struct req *req, err *e) MUST_CHECK;
 
-// The owner of a label set: the function of send_buffer_init, with a struct route as its argument.
-uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
+// The owner of a label set: the function of send_buffer_init, with a struct dispatch as its
+// argument.
+uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
 // Adds `bytes` of profiles in a sealed send buffer to the measured rates; each service counts in
 // proportion to its records.
-void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes);
+void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t bytes);
 
 // The functions of send buffer.lexicon and send buffer.full, likewise.
-struct lexicon *route_lexicon(void *arg, str service, uint32_t owner);
-void route_full(void *arg, str service, uint32_t owner, struct lexicon *l);
+struct lexicon *dispatch_lexicon(void *arg, str service, uint32_t owner);
+void dispatch_full(void *arg, str service, uint32_t owner, struct lexicon *l);
 
 // Sends a sealed send buffer. True when an ingester has acknowledged every record.
-bool route_send(struct route *r, struct send_buffer *o, err *e) MUST_CHECK;
+bool dispatch_send(struct dispatch *d, struct send_buffer *o, err *e) MUST_CHECK;

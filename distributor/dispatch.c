@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route.c - rounds of Append calls until no batch waits. A round puts the waiting batches together
-// by owner (pack), calls all owners at once (attempt), and decides for each batch whether it is
-// stored, goes to the same ingester again, goes to the next one, or has failed (decide). It ends
-// because a batch is repeated at one ingester only while it has a lexicon, and attempts are
+// dispatch.c - rounds of Append calls until no batch waits. A round puts the waiting batches
+// together by owner (pack), calls all owners at once (attempt), and decides for each batch whether
+// it is stored, goes to the same ingester again, goes to the next one, or has failed (decide). It
+// ends because a batch is repeated at one ingester only while it has a lexicon, and attempts are
 // bounded.
-#include "distributor/route.h"
+#include "distributor/dispatch.h"
 
 #include "base/fault.h"
 #include "cluster/place.h"
@@ -34,135 +34,135 @@ struct shipment {
     err fault;
 };
 
-bool route_init(struct route *r, struct client *client, struct members *known,
-                const struct distributor_config *config, struct mem_budget *memory, struct req *req,
-                err *e)
+bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
+                   const struct distributor_config *config, struct mem_budget *memory,
+                   struct req *req, err *e)
 {
-    *r = (struct route){
+    *d = (struct dispatch){
         .client = client, .req = req, .memory = memory, .config = config, .known = known};
-    r->members = members_of(known, &req->arena, MEMBER_INGESTER, &r->member_count);
-    r->order = ARENA_ARRAY(&req->arena, uint32_t, r->member_count);
-    r->homes = ARENA_ARRAY(&req->arena, struct member, r->member_count);
+    d->members = members_of(known, &req->arena, MEMBER_INGESTER, &d->member_count);
+    d->order = ARENA_ARRAY(&req->arena, uint32_t, d->member_count);
+    d->homes = ARENA_ARRAY(&req->arena, struct member, d->member_count);
     if (!arena_ok(&req->arena, e)) return false;
     // A home does not depend on who is alive, or a restart of one ingester would move it.
-    for (size_t i = 0; i < r->member_count; i++) {
-        r->homes[i] = r->members[i];
-        r->homes[i].alive = true;
-        r->homes[i].unready = false;
+    for (size_t i = 0; i < d->member_count; i++) {
+        d->homes[i] = d->members[i];
+        d->homes[i].alive = true;
+        d->homes[i].unready = false;
     }
-    if (r->member_count > 0) return true;
+    if (d->member_count > 0) return true;
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 }
 
 // ---- how many, and which
 
 // Whether measured rates can change anything: not with one ingester, nor with numbers that are set.
-static bool measures(const struct route *r)
+static bool measures(const struct dispatch *d)
 {
-    const struct distributor_config *c = r->config;
-    return r->spread && r->member_count > 1 && (!c->tenant_ingesters || !c->service_ingesters);
+    const struct distributor_config *c = d->config;
+    return d->spread && d->member_count > 1 && (!c->tenant_ingesters || !c->service_ingesters);
 }
 
-static uint32_t need_of(struct route *r, str service)
+static uint32_t need_of(struct dispatch *d, str service)
 {
-    if (!measures(r)) return 1;
-    return spread_need(r->spread, spread_key(r->req->tenant, service), r->config->ingester_rate,
+    if (!measures(d)) return 1;
+    return spread_need(d->spread, spread_key(d->req->tenant, service), d->config->ingester_rate,
                        clock_mono_ns());
 }
 
 // The options that decide a home: the numbers of the settings, or else the tenant's limit (0: all)
 // and one. No measured rate is among them, because each distributor measures another one.
-static struct place_options home_of(const struct route *r)
+static struct place_options home_of(const struct dispatch *d)
 {
-    const struct distributor_config *c = r->config;
+    const struct distributor_config *c = d->config;
     size_t tenant = (size_t)c->tenant_ingesters;
-    return (struct place_options){.tenant_members = tenant ? tenant : r->home_ingesters,
+    return (struct place_options){.tenant_members = tenant ? tenant : d->home_ingesters,
                                   .service_members =
                                       c->service_ingesters ? (size_t)c->service_ingesters : 1};
 }
 
 // The options that decide the owner. Rates are asked for once for each request and service, so that
 // a batch that is passed on follows one order.
-static struct place_options wide_of(struct route *r, str service, bool identified)
+static struct place_options wide_of(struct dispatch *d, str service, bool identified)
 {
-    struct place_options o = home_of(r);
-    if (!r->service_need || !str_eq(r->service, service)) {
-        r->service = service;
-        r->service_need = need_of(r, service);
+    struct place_options o = home_of(d);
+    if (!d->service_need || !str_eq(d->service, service)) {
+        d->service = service;
+        d->service_need = need_of(d, service);
     }
-    if (!r->config->service_ingesters) o.service_members = r->service_need;
-    if (r->config->tenant_ingesters || (identified && !r->home_ingesters)) return o;
-    if (!r->tenant_need) r->tenant_need = need_of(r, (str){0});
+    if (!d->config->service_ingesters) o.service_members = d->service_need;
+    if (d->config->tenant_ingesters || (identified && !d->home_ingesters)) return o;
+    if (!d->tenant_need) d->tenant_need = need_of(d, (str){0});
     o.tenant_members =
-        identified ? MAX((size_t)r->tenant_need, r->home_ingesters) : (size_t)r->tenant_need + 1;
+        identified ? MAX((size_t)d->tenant_need, d->home_ingesters) : (size_t)d->tenant_need + 1;
     return o;
 }
 
-static const uint32_t *order_of(struct route *r, const struct member *members,
+static const uint32_t *order_of(struct dispatch *d, const struct member *members,
                                 const struct place_options *o, str service, uint64_t labels_hash)
 {
-    place_order(members, r->member_count, o, r->req->tenant, service, labels_hash, r->order);
-    return r->order;
+    place_order(members, d->member_count, o, d->req->tenant, service, labels_hash, d->order);
+    return d->order;
 }
 
-uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
+uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
-    struct route *r = arg;
-    assert(r->member_count > 0);
-    const struct place_options wide = wide_of(r, service, home != NULL);
-    const struct place_options least = home_of(r);
-    if (home) *home = order_of(r, r->homes, &least, service, labels_hash)[0];
-    return order_of(r, r->members, &wide, service, labels_hash)[0];
+    struct dispatch *d = arg;
+    assert(d->member_count > 0);
+    const struct place_options wide = wide_of(d, service, home != NULL);
+    const struct place_options least = home_of(d);
+    if (home) *home = order_of(d, d->homes, &least, service, labels_hash)[0];
+    return order_of(d, d->members, &wide, service, labels_hash)[0];
 }
 
-void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes)
+void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t bytes)
 {
     uint64_t now = clock_mono_ns();
     uint64_t records = 0;
-    if (!measures(r)) return;
+    if (!measures(d)) return;
     for (size_t i = 0; i < o->batch_count; i++)
         records += o->batches[i]->batch.record_count;
     if (!records) return;
-    uint64_t per = r->config->ingester_rate;
-    spread_note(r->spread, spread_key(r->req->tenant, (str){0}), bytes, per, now);
+    uint64_t per = d->config->ingester_rate;
+    spread_note(d->spread, spread_key(d->req->tenant, (str){0}), bytes, per, now);
     for (size_t i = 0; i < o->batch_count; i++) {
         const struct batch *b = &o->batches[i]->batch;
         double part = (double)b->record_count / (double)records;
-        spread_note(r->spread, spread_key(r->req->tenant, b->service),
+        spread_note(d->spread, spread_key(d->req->tenant, b->service),
                     (uint64_t)((double)bytes * part), per, now);
     }
 }
 
-static struct lexicon_key key_of(const struct route *r, str service, uint32_t owner)
+static struct lexicon_key key_of(const struct dispatch *d, str service, uint32_t owner)
 {
-    assert(owner < r->member_count);
-    return (struct lexicon_key){r->req->tenant, service, r->members[owner].id};
+    assert(owner < d->member_count);
+    return (struct lexicon_key){d->req->tenant, service, d->members[owner].id};
 }
 
-struct lexicon *route_lexicon(void *arg, str service, uint32_t owner)
+struct lexicon *dispatch_lexicon(void *arg, str service, uint32_t owner)
 {
-    const struct route *r = arg;
-    const struct lexicon_key k = key_of(r, service, owner);
-    return r->lexicons ? lexicons_take(r->lexicons, &k) : NULL;
+    const struct dispatch *d = arg;
+    const struct lexicon_key k = key_of(d, service, owner);
+    return d->lexicons ? lexicons_take(d->lexicons, &k) : NULL;
 }
 
-void route_full(void *arg, str service, uint32_t owner, struct lexicon *l)
+void dispatch_full(void *arg, str service, uint32_t owner, struct lexicon *l)
 {
-    const struct route *r = arg;
-    const struct lexicon_key k = key_of(r, service, owner);
-    lexicons_full(r->lexicons, &k, l);
+    const struct dispatch *d = arg;
+    const struct lexicon_key k = key_of(d, service, owner);
+    lexicons_full(d->lexicons, &k, l);
 }
 
 // ---- one attempt
 
-static bool encode(struct route *r, struct shipment *s, err *e)
+static bool encode(struct dispatch *d, struct shipment *s, err *e)
 {
     struct arena scratch;
-    arena_init(&scratch, r->memory, SIZE_MAX / 2);
-    buf_init(&s->message, r->memory, SIZE_MAX / 2);
+    arena_init(&scratch, d->memory, SIZE_MAX / 2);
+    buf_init(&s->message, d->memory, SIZE_MAX / 2);
     bool ok = true;
     for (size_t i = 0; ok && i < s->batch_count; i++) {
-        send_batch_address(s->batches[i], (uint32_t)(s->member - r->members));
+        send_batch_address(s->batches[i], (uint32_t)(s->member - d->members));
         size_t mark = pb_begin(&s->message, 1);
         ok = send_batch_encode(s->batches[i], &scratch, &s->message, e);
         pb_end(&s->message, mark);
@@ -171,19 +171,19 @@ static bool encode(struct route *r, struct shipment *s, err *e)
     return ok && buf_ok(&s->message, e);
 }
 
-static void ship(struct route *r, struct shipment *s)
+static void ship(struct dispatch *d, struct shipment *s)
 {
-    if (!encode(r, s, &s->fault)) return;
+    if (!encode(d, s, &s->fault)) return;
     // A request of its own, whose deadline is that of one attempt: the push may have time left for
     // the next ingester.
-    uint64_t limit = (uint64_t)r->config->append_timeout;
-    uint64_t left = req_left_ns(r->req);
-    req_init(&s->req, r->req->rank, r->memory, SIZE_MAX / 2, MAX(MIN(limit, left), UINT64_C(1)));
-    s->req.tenant = r->req->tenant;
-    s->req.log.tenant = r->req->tenant;
-    memcpy(s->req.request_id, r->req->request_id, sizeof s->req.request_id);
+    uint64_t limit = (uint64_t)d->config->append_timeout;
+    uint64_t left = req_left_ns(d->req);
+    req_init(&s->req, d->req->rank, d->memory, SIZE_MAX / 2, MAX(MIN(limit, left), UINT64_C(1)));
+    s->req.tenant = d->req->tenant;
+    s->req.log.tenant = d->req->tenant;
+    memcpy(s->req.request_id, d->req->request_id, sizeof s->req.request_id);
     s->started_mono_ns = clock_mono_ns();
-    peer_start(r->client, &s->req, &s->call, s->member->address, APPEND_PATH, buf_view(&s->message),
+    peer_start(d->client, &s->req, &s->call, s->member->address, APPEND_PATH, buf_view(&s->message),
                RANK_INGESTER, APPEND_ANSWER_MAX);
     s->started = true;
 }
@@ -200,14 +200,14 @@ static bool takes_lexicons(str answer)
 }
 
 // Takes the answer of a shipment and frees the call.
-static void take_answer(struct route *r, struct shipment *s)
+static void take_answer(struct dispatch *d, struct shipment *s)
 {
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
-        members_note_call(r->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
-        if (s->stored && r->lexicons)
-            lexicons_note_member(r->lexicons, s->member->id, takes_lexicons(answer));
+        members_note_call(d->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
+        if (s->stored && d->lexicons)
+            lexicons_note_member(d->lexicons, s->member->id, takes_lexicons(answer));
         if (s->given_up && !s->stored)
             err_set(&s->fault, ERR_UNAVAILABLE,
                     "the ingester answers no probes or is not ready, and the time to wait is over");
@@ -231,18 +231,18 @@ static bool may_pass_over(const err *fault)
 // ---- all of them
 
 // Puts the waiting batches together by their owners.
-static struct shipment *pack(struct route *r, struct send_buffer *o, size_t *count)
+static struct shipment *pack(struct dispatch *d, struct send_buffer *o, size_t *count)
 {
-    struct shipment *v = ARENA_ARRAY(&r->req->arena, struct shipment, r->member_count);
-    struct send_batch **all = ARENA_ARRAY(&r->req->arena, struct send_batch *, o->batch_count);
+    struct shipment *v = ARENA_ARRAY(&d->req->arena, struct shipment, d->member_count);
+    struct send_batch **all = ARENA_ARRAY(&d->req->arena, struct send_batch *, o->batch_count);
     *count = 0;
     if (!v || !all) return NULL;
-    for (size_t m = 0; m < r->member_count; m++) {
+    for (size_t m = 0; m < d->member_count; m++) {
         struct shipment *s = &v[*count];
-        *s = (struct shipment){.member = &r->members[m], .batches = all};
+        *s = (struct shipment){.member = &d->members[m], .batches = all};
         for (size_t i = 0; i < o->batch_count; i++) {
             struct send_batch *p = o->batches[i];
-            assert(p->owner < r->member_count);
+            assert(p->owner < d->member_count);
             if (p->state == SEND_BATCH_WAITING && p->owner == m) all[s->batch_count++] = p;
         }
         all += s->batch_count;
@@ -269,11 +269,11 @@ static void keep_first(err *first, const struct shipment *s, uint32_t asked)
 
 // The next ingester in the batch's order. The order may have changed if members did; that is no
 // harm, because any ingester is right.
-static uint32_t next_of(struct route *r, const struct send_batch *p)
+static uint32_t next_of(struct dispatch *d, const struct send_batch *p)
 {
-    assert(p->attempt < r->member_count);
-    const struct place_options wide = wide_of(r, p->batch.service, p->identified);
-    return order_of(r, r->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
+    assert(p->attempt < d->member_count);
+    const struct place_options wide = wide_of(d, p->batch.service, p->identified);
+    return order_of(d, d->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
 }
 
 // Whether the fault names this lexicon.
@@ -287,7 +287,7 @@ static bool names(const err *fault, const struct lexicon *l)
 // Whether the same ingester gets the batches once more, with all their symbols. It stored nothing,
 // because it lacks rows of a lexicon (not_found), or because it is of a version without lexicons
 // and refused the message. A fault that names no lexicon is meant for all of them.
-static bool tell_all(struct route *r, struct shipment *s)
+static bool tell_all(struct dispatch *d, struct shipment *s)
 {
     bool any = false;
     bool named = false;
@@ -301,12 +301,12 @@ static bool tell_all(struct route *r, struct shipment *s)
         named |= l && names(&s->fault, l);
     }
     // An older ingester: it gets no lexicons until one of its answers says that it takes them.
-    if (any && !knows) lexicons_note_member(r->lexicons, s->member->id, false);
+    if (any && !knows) lexicons_note_member(d->lexicons, s->member->id, false);
     for (size_t i = 0; any && i < s->batch_count; i++) {
         struct send_batch *p = s->batches[i];
-        const struct lexicon_key k = {r->req->tenant, p->batch.service, s->member->id};
+        const struct lexicon_key k = {d->req->tenant, p->batch.service, s->member->id};
         if (p->lexicon && (!named || names(&s->fault, p->lexicon)))
-            lexicons_refused(r->lexicons, &k, p->lexicon);
+            lexicons_refused(d->lexicons, &k, p->lexicon);
     }
     return any;
 }
@@ -318,7 +318,7 @@ enum next {
     NEXT_FAILED
 };
 
-static void apply_next(struct route *r, struct send_batch *p, enum next next)
+static void apply_next(struct dispatch *d, struct send_batch *p, enum next next)
 {
     assert(p->state == SEND_BATCH_WAITING);
     switch (next) {
@@ -330,7 +330,7 @@ static void apply_next(struct route *r, struct send_batch *p, enum next next)
         break;
     case NEXT_OTHER:
         p->attempt++;
-        p->owner = next_of(r, p);
+        p->owner = next_of(d, p);
         break;
     case NEXT_FAILED:
         p->state = SEND_BATCH_FAILED;
@@ -341,11 +341,11 @@ static void apply_next(struct route *r, struct send_batch *p, enum next next)
 // Decides for each batch of a shipment: stored, failed, or waiting for another try with the same
 // ingester or with the next. A batch that is tried again brings all its symbols: other ingesters
 // have other lexicons.
-static void decide(struct route *r, struct shipment *s, err *first)
+static void decide(struct dispatch *d, struct shipment *s, err *first)
 {
     const str results[] = {S("stored"), S("told again"), S("passed"), S("failed")};
-    size_t most = MIN((size_t)r->config->append_attempts, r->member_count);
-    bool whole = tell_all(r, s);
+    size_t most = MIN((size_t)d->config->append_attempts, d->member_count);
+    bool whole = tell_all(d, s);
     for (size_t i = 0; i < s->batch_count; i++) {
         struct send_batch *p = s->batches[i];
         err fault = {0};
@@ -354,11 +354,11 @@ static void decide(struct route *r, struct shipment *s, err *first)
                          : whole   ? NEXT_WHOLE
                          : again   ? NEXT_OTHER
                                    : NEXT_FAILED;
-        if ((whole || again) && !send_batch_make_whole(p, &r->req->arena, &fault)) {
+        if ((whole || again) && !send_batch_make_whole(p, &d->req->arena, &fault)) {
             s->fault = fault;
             next = NEXT_FAILED;
         }
-        apply_next(r, p, next);
+        apply_next(d, p, next);
         if (next == NEXT_FAILED) keep_first(first, s, p->attempt + 1);
         metric_add_to(&distributor_appends, results[next], 1);
     }
@@ -367,7 +367,7 @@ static void decide(struct route *r, struct shipment *s, err *first)
 // While calls are under way, those to ingesters that stopped answering are given up before
 // append_timeout.
 struct patience {
-    struct route *route;
+    struct dispatch *dispatch;
     struct shipment *v;
     size_t n;
 };
@@ -387,47 +387,47 @@ static void give_up(void *arg)
     for (size_t i = 0; i < p->n; i++) {
         struct shipment *s = &p->v[i];
         if (!s->started || call_is_over(&s->call.http.call)) continue;
-        if (!is_hopeless(p->route->known, s)) continue;
+        if (!is_hopeless(p->dispatch->known, s)) continue;
         s->given_up = true;
         call_stop(&s->call.http.call);
     }
 }
 
-static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, err *e)
+static bool attempt(struct dispatch *d, struct shipment *v, size_t n, err *first, err *e)
 {
-    struct patience p = {r, v, n};
+    struct patience p = {d, v, n};
     const struct call_watch watch = {give_up, &p};
-    struct call **calls = ARENA_ARRAY(&r->req->arena, struct call *, n);
-    if (!calls) return arena_fail(&r->req->arena, e);
-    assert(n > 0 && n <= r->member_count);
+    struct call **calls = ARENA_ARRAY(&d->req->arena, struct call *, n);
+    if (!calls) return arena_fail(&d->req->arena, e);
+    assert(n > 0 && n <= d->member_count);
     size_t started = 0;
     // All calls are started before any is waited for: an attempt takes as long as its slowest call.
     for (size_t i = 0; i < n; i++) {
-        ship(r, &v[i]);
+        ship(d, &v[i]);
         if (v[i].started) calls[started++] = &v[i].call.http.call;
     }
     err fault = {0};
-    FAULT("route.started");
-    if (started) (void)!call_gather_watched(r->req, calls, started, started, false, &watch, &fault);
+    FAULT("dispatch.started");
+    if (started) (void)!call_gather_watched(d->req, calls, started, started, false, &watch, &fault);
     for (size_t i = 0; i < n; i++) {
-        take_answer(r, &v[i]);
-        decide(r, &v[i], first);
+        take_answer(d, &v[i]);
+        decide(d, &v[i], first);
     }
     return true;
 }
 
-bool route_send(struct route *r, struct send_buffer *o, err *e)
+bool dispatch_send(struct dispatch *d, struct send_buffer *o, err *e)
 {
     err first = {0};
-    FAULT("route.send");
+    FAULT("dispatch.send");
     while (!is_over(o)) {
         size_t n = 0;
-        struct shipment *v = pack(r, o, &n);
-        if (!v) return arena_fail(&r->req->arena, e);
-        if (!attempt(r, v, n, &first, e)) return false;
-        if (!is_over(o) && !req_alive(r->req, e)) return false;
+        struct shipment *v = pack(d, o, &n);
+        if (!v) return arena_fail(&d->req->arena, e);
+        if (!attempt(d, v, n, &first, e)) return false;
+        if (!is_over(o) && !req_alive(d->req, e)) return false;
     }
-    FAULT("route.send.after");
+    FAULT("dispatch.send.after");
     if (first.code == ERR_OK) return true;
     *e = first;
     return err_wrap(e, "storing profiles");
