@@ -12,19 +12,26 @@
 #define KEY_THROTTLED "pyroscope.ingest.throttled"
 #define KEY_SAMPLED   "pyroscope.ingest.sampled"
 
-static void annotate(struct admission *g, struct admission_pass *pass, str key,
-                     const struct buf *body)
+// Releases the body.
+static bool annotate(struct admission *g, struct admission_pass *pass, str key, struct buf *body,
+                     err *e)
 {
     assert(pass->annotation_count < COUNT(pass->annotations));
-    str value = arena_str(g->a, buf_view(body));
-    if (value.p) pass->annotations[pass->annotation_count++] = (label){key, value};
+    bool ok = buf_ok(body, e);
+    str value = ok ? arena_str(g->a, buf_view(body)) : (str){0};
+    buf_release(body);
+    if (!ok) return false;
+    if (!value.p) return arena_fail(g->a, e);
+    pass->annotations[pass->annotation_count++] = (label){key, value};
+    return true;
 }
 
-static void mark_throttled(struct admission *g, struct admission_pass *pass, str group)
+static bool mark_throttled(struct admission *g, struct admission_pass *pass, str group, err *e)
 {
     const struct quota *q = g->limits->quota;
     struct buf b;
-    if (pass->annotation_count > 0) return;  // one is enough, the tenant's before that of a group
+    // One is enough, the tenant's before that of a group.
+    if (pass->annotation_count > 0) return true;
     buf_init(&b, g->a->budget, 1 << 20);
     buf_z(&b, "{\"body\":{\"periodType\":");
     json_put_string(&b, str_of(q->period_type));
@@ -39,20 +46,18 @@ static void mark_throttled(struct admission *g, struct admission_pass *pass, str
     buf_z(&b, ",\"usageGroup\":");
     json_put_string(&b, group);
     buf_z(&b, "}}");
-    annotate(g, pass, S(KEY_THROTTLED), &b);
-    buf_release(&b);
+    return annotate(g, pass, S(KEY_THROTTLED), &b, e);
 }
 
-static void mark_sampled(struct admission *g, struct admission_pass *pass,
-                         const struct usage_sampling *s)
+static bool mark_sampled(struct admission *g, struct admission_pass *pass,
+                         const struct usage_sampling *s, err *e)
 {
     struct buf b;
     buf_init(&b, g->a->budget, 1 << 20);
     buf_z(&b, "{\"body\":{\"source\":{\"usageGroup\":");
     json_put_string(&b, s->match->resolved);
     buf_printf(&b, ",\"probability\":%.15g}}}", s->probability);
-    annotate(g, pass, S(KEY_SAMPLED), &b);
-    buf_release(&b);
+    return annotate(g, pass, S(KEY_SAMPLED), &b, e);
 }
 
 static bool pass_quota(struct admission *g, struct admission_pass *pass, enum discard_reason *why,
@@ -60,10 +65,8 @@ static bool pass_quota(struct admission *g, struct admission_pass *pass, enum di
 {
     const struct quota *q = g->limits->quota;
     if (!q || !q->limit_reached) return true;
-    if (g->take_quota && g->take_quota(g->arg, (str){0})) {
-        mark_throttled(g, pass, (str){0});
-        return true;
-    }
+    if (g->take_quota && g->take_quota(g->arg, (str){0}))
+        return mark_throttled(g, pass, (str){0}, e);
     char limit[TEXT_MAX];
     char reset[TEXT_MAX];
     *why = DISCARD_INGEST_LIMIT_REACHED;
@@ -103,7 +106,7 @@ static bool pass_groups(struct admission *g, struct admission_pass *pass, enum d
         const struct quota_group *limit = quota_of(q, m);
         if (!limit || !limit->limit_reached) continue;
         if (g->take_quota && g->take_quota(g->arg, m->resolved)) {
-            mark_throttled(g, pass, m->resolved);
+            if (!mark_throttled(g, pass, m->resolved, e)) return false;
             continue;
         }
         char size[TEXT_MAX];
@@ -120,14 +123,15 @@ static bool pass_groups(struct admission *g, struct admission_pass *pass, enum d
     return true;
 }
 
-static void sample(struct admission *g, struct admission_pass *pass)
+static bool sample(struct admission *g, struct admission_pass *pass, err *e)
 {
     struct usage_sampling s = usage_sampling(&g->limits->sampling, &g->groups);
-    if (!s.match) return;
-    mark_sampled(g, pass, &s);
-    if (g->chance(g->arg) < s.probability) return;
+    if (!s.match) return true;
+    if (!mark_sampled(g, pass, &s, e)) return false;
+    if (g->chance(g->arg) < s.probability) return true;
     pass->stripped = g->limits->keep_stripped_profiles;
     pass->dropped = !pass->stripped;
+    return true;
 }
 
 bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admission_pass *pass,
@@ -135,10 +139,9 @@ bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admis
 {
     *pass = (struct admission_pass){0};
     // Received bytes count for the usage groups even if the profile is refused.
-    usage_find(g->a, &g->limits->usage_groups, ls, &g->groups);
+    bool found = usage_find(g->a, &g->limits->usage_groups, ls, &g->groups, e);
     if (g->received) g->received(g->arg, bytes);
+    if (!found) return false;
     if (!pass_quota(g, pass, why, e) || !pass_rate(g, bytes, why, e)) return false;
-    if (!pass_groups(g, pass, why, e)) return false;
-    sample(g, pass);
-    return arena_ok(g->a, e);
+    return pass_groups(g, pass, why, e) && sample(g, pass, e) && arena_ok(g->a, e);
 }

@@ -5,21 +5,24 @@
 
 #define PLACE "${labels."
 
-static bool matches(const struct selector *s, labels ls)
+static bool matches(const struct selector *s, labels ls, bool *yes, err *e)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        if (!labels_has(ls, s->v[i].name)) return false;
+    *yes = true;
+    for (size_t i = 0; i < s->n && *yes; i++) {
+        const struct matcher *m = &s->v[i];
+        *yes = labels_has(ls, m->name);
+        if (*yes && !matcher_test(s, m, labels_get(ls, m->name), yes, e)) return false;
     }
-    return selector_matches(s, ls);
+    return true;
 }
 
-// The name with the values of its placeholders. False if a label is missing or empty.
-static bool resolve(struct arena *a, str name, labels ls, str *out)
+// The name with the values of its placeholders. *has: no label is missing or empty.
+static bool resolve(struct arena *a, str name, labels ls, bool *has, str *out, err *e)
 {
     struct buf b;
     buf_init(&b, a->budget, 1 << 20);
-    bool ok = true;
-    while (ok && name.n > 0) {
+    *has = true;
+    while (*has && name.n > 0) {
         if (!str_starts(name, S(PLACE))) {
             buf_byte(&b, (unsigned char)name.p[0]);
             name = str_slice(name, 1, name.n);
@@ -27,27 +30,33 @@ static bool resolve(struct arena *a, str name, labels ls, str *out)
         }
         size_t end = str_find(name, '}');
         str value = labels_get(ls, str_slice(name, sizeof PLACE - 1, end));
-        ok = value.n > 0;
+        *has = value.n > 0;
         buf_str(&b, value);
         name = str_slice(name, end + 1, name.n);
     }
-    if (ok) *out = arena_str(a, buf_view(&b));
-    ok = ok && !b.failed && out->p;
+    bool ok = buf_ok(&b, e);
+    if (ok && *has) *out = arena_str(a, buf_view(&b));
     buf_release(&b);
-    return ok;
+    return ok && arena_ok(a, e);
 }
 
-void usage_find(struct arena *a, const struct usage_groups *g, labels ls, struct usage_matches *out)
+bool usage_find(struct arena *a, const struct usage_groups *g, labels ls, struct usage_matches *out,
+                err *e)
 {
+    size_t n = 0;
     out->n = 0;
     for (size_t i = 0; i < g->n; i++) {
         const struct usage_group *u = &g->v[i];
         struct usage_match m = {u->name, u->name, u->templated};
-        if (!matches(u->selector, ls)) continue;
-        if (u->templated && !resolve(a, u->name, ls, &m.resolved)) continue;
-        assert(out->n < COUNT(out->v));  // the configuration refuses more groups
-        out->v[out->n++] = m;
+        bool is = false;
+        if (!matches(u->selector, ls, &is, e)) return false;
+        if (is && u->templated && !resolve(a, u->name, ls, &is, &m.resolved, e)) return false;
+        if (!is) continue;
+        assert(n < COUNT(out->v));  // the configuration refuses more groups
+        out->v[n++] = m;
     }
+    out->n = n;
+    return true;
 }
 
 static const struct sampling_rule *rule_of(const struct sampling *s, str group)

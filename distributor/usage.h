@@ -18,10 +18,11 @@ struct usage_matches {
 };
 
 // The groups whose matchers all hold for labels that the series has. A group whose name has a
-// placeholder for a label that the series lacks does not count. Resolved names are the arena's;
-// without memory groups are missing, and the caller finds that out from the arena.
-void usage_find(struct arena *a, const struct usage_groups *g, labels ls,
-                struct usage_matches *out);
+// placeholder for a label that the series lacks does not count. Resolved names are the arena's.
+// Fails with resource_exhausted, and then there are none: with some of them missing, a profile
+// would pass a quota or escape its sampling.
+bool usage_find(struct arena *a, const struct usage_groups *g, labels ls, struct usage_matches *out,
+                err *e) MUST_CHECK;
 
 // The sampling of a series.
 struct usage_sampling {

@@ -44,14 +44,14 @@ static void groups_match_labels_that_are_there(void **state)
     (void)state;
     struct limits l = limits_of(GROUPS);
     struct usage_matches m;
-    usage_find(&arena, &l.usage_groups, ls, &m);
+    assert_ok(usage_find(&arena, &l.usage_groups, ls, &m, e));
     assert_int_equal(m.n, 3);
     assert_true(str_is(m.v[0].resolved, "all"));
     assert_true(str_is(m.v[1].configured, "app/${labels.service_name}"));
     assert_true(str_is(m.v[1].resolved, "app/checkout"));
     assert_true(m.v[1].templated);
     assert_true(str_is(m.v[2].resolved, "shop"));
-    usage_find(&arena, &l.usage_groups, (labels){0}, &m);
+    assert_ok(usage_find(&arena, &l.usage_groups, (labels){0}, &m, e));
     assert_int_equal(m.n, 1);
 }
 
