@@ -300,7 +300,7 @@ static bool compile(struct arena *a, struct selector *sel, struct matcher *m, er
     if (!re) return false;
     if (!arena_defer(a, free_regex, re)) {
         regex_free(re);
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     m->re = re;
     return true;
