@@ -212,7 +212,7 @@ static uint32_t owner_of_hash(void *arg, str service, uint64_t hash, uint32_t *h
     return (uint32_t)(hash % 2);
 }
 
-static unsigned run(uint64_t seed, bool two_owners)
+static unsigned check_sums(uint64_t seed, bool two_owners)
 {
     static struct sums want;
     static struct sums got;
@@ -254,7 +254,7 @@ static void records_hold_the_sums_of_the_samples(void **state)
     (void)state;
     unsigned siblings = 0;
     for (uint64_t seed = 1; seed <= 200; seed++)
-        siblings += run(seed, seed % 2 == 0);
+        siblings += check_sums(seed, seed % 2 == 0);
     assert_true(siblings > 100);  // samples and cpu are multiples of each other
 }
 

@@ -12,7 +12,8 @@
 #define PER    UINT64_C(1000)
 
 // A push a second of so many bytes.
-static uint64_t run(struct spread *s, uint64_t key, uint64_t rate, uint64_t from, uint64_t seconds)
+static uint64_t push_for(struct spread *s, uint64_t key, uint64_t rate, uint64_t from,
+                         uint64_t seconds)
 {
     for (uint64_t i = 0; i < seconds; i++)
         spread_note(s, key, rate, PER, (from + i) * SECOND);
@@ -38,7 +39,7 @@ static void ingesters_follow_the_rate(void **state)
         spread_init(&s);
         uint64_t key = spread_key(S("t"), S("s"));
         assert_int_equal(need(&s, key, 1), 1);
-        uint64_t end = run(&s, key, cases[i].rate, 1, 900);
+        uint64_t end = push_for(&s, key, cases[i].rate, 1, 900);
         uint32_t n = need(&s, key, end);
         if (n < cases[i].least || n > cases[i].most)
             fail_msg("rate %d needs %u", (int)cases[i].rate, n);
@@ -68,23 +69,23 @@ static void it_grows_at_once_and_shrinks_when_it_was_calm(void **state)
     (void)state;
     struct spread s;
     spread_init(&s);
-    uint64_t t = run(&s, 7, 100, 1, 600);
+    uint64_t t = push_for(&s, 7, 100, 1, 600);
     assert_int_equal(need(&s, 7, t), 1);
     uint64_t began = t;
     while (need(&s, 7, t) < 5)
-        t = run(&s, 7, 8500, t, 1);
+        t = push_for(&s, 7, 8500, t, 1);
     assert_true(t - began < 60);
-    t = run(&s, 7, 8500, t, 600);
+    t = push_for(&s, 7, 8500, t, 600);
     assert_int_equal(need(&s, 7, t), 9);
     assert_int_equal(s.wide, 1);
-    t = run(&s, 7, 2500, t, 300);  // two thirds of it would do, but not for long enough
+    t = push_for(&s, 7, 2500, t, 300);  // two thirds of it would do, but not for long enough
     assert_int_equal(need(&s, 7, t), 9);
-    t = run(&s, 7, 8500, t, 300);
+    t = push_for(&s, 7, 8500, t, 300);
     uint64_t changes = s.changes;
-    t = run(&s, 7, 2500, t, 1000);
+    t = push_for(&s, 7, 2500, t, 1000);
     uint32_t n = need(&s, 7, t);
     assert_true(n < 9 && n >= 3);
-    t = run(&s, 7, 100, t, 3000);
+    t = push_for(&s, 7, 100, t, 3000);
     assert_int_equal(need(&s, 7, t), 1);
     assert_true(s.changes - changes <= 4);
     assert_int_equal(s.wide, 0);
@@ -99,14 +100,14 @@ static void a_rate_that_swings_does_not_move_it(void **state)
         spread_init(&s);
         uint64_t t = 1;
         while (t < 1200) {
-            t = run(&s, 7, 8500, t, period);
-            t = run(&s, 7, 1500, t, period);
+            t = push_for(&s, 7, 8500, t, period);
+            t = push_for(&s, 7, 1500, t, period);
         }
         uint64_t changes = s.changes;
         uint32_t n = need(&s, 7, t);
         while (t < 12000) {
-            t = run(&s, 7, 8500, t, period);
-            t = run(&s, 7, 1500, t, period);
+            t = push_for(&s, 7, 8500, t, period);
+            t = push_for(&s, 7, 1500, t, period);
         }
         if (s.changes > changes + 1) fail_msg("period %d: %d", (int)period, (int)s.changes);
         assert_true(need(&s, 7, t) >= n);
