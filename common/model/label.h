@@ -122,7 +122,3 @@ bool selector_add_known(struct arena *a, struct selector *sel, const struct matc
 // or with resource_exhausted.
 bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *matches,
                   err *e) MUST_CHECK;
-
-// Whether all matchers hold. Without memory a regex matches nothing, so this is for labels of which
-// nothing is lost if they do not match, and never for a query.
-bool selector_matches(const struct selector *sel, labels ls);

@@ -381,11 +381,3 @@ bool matcher_test(const struct selector *sel, const struct matcher *m, str value
     *yes = is == REGEX_YES;
     return true;
 }
-
-bool selector_matches(const struct selector *sel, labels ls)
-{
-    for (size_t i = 0; i < sel->n; i++) {
-        if (matches(&sel->v[i], labels_get(ls, sel->v[i].name)) != REGEX_YES) return false;
-    }
-    return true;
-}

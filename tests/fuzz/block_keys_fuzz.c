@@ -4,6 +4,7 @@
 // what parses encodes, and that parses to the same labels and encodes to the same bytes; what
 // matchers select is what they mean for each key.
 #include "block/keys.h"
+#include "lib/selector.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 // A label selector. Property: what parses, printed in the plainest form, parses to the same
 // matchers; and matching terminates on any value.
 #include "fuzz/bound.h"
-#include "model/label.h"
+#include "lib/selector.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/keys.h"
 #include "lib/arena.h"
+#include "lib/selector.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/ingester/facts.h"
 
+#include "lib/selector.h"
+
 const char *const fact_stacks[FACT_STACKS] = {"main",
                                               "main;work",
                                               "main;work;hash",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facts.h"
 #include "ingester/head/index.h"
+#include "lib/selector.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/selector.h"
 #include "lib/test.h"
-#include "model/label.h"
 
 static const char ops[][3] = {"=", "!=", "=~", "!~"};
 

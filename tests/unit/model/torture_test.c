@@ -34,7 +34,13 @@ static bool selector_and_labels(struct torture_bench *b, void *arg, err *e)
         return false;
     labels copy = labels_copy(a, ls);
     if (!arena_ok(a, e)) return false;
-    buf_printf(&b->out, "%zu %d %d ", sel.n, selector_matches(&sel, copy), labels_eq(copy, ls));
+    buf_printf(&b->out, "%zu %d ", sel.n, labels_eq(copy, ls));
+    for (size_t i = 0; i < sel.n; i++) {
+        const struct matcher *m = &sel.v[i];
+        bool yes = false;
+        if (!matcher_test(&sel, m, labels_get(copy, m->name), &yes, e)) return false;
+        buf_printf(&b->out, "%d", yes);
+    }
     labels_print(copy, &b->out);
     struct ptype t;
     if (!ptype_parse(S("cpu:samples:count:cpu:nanoseconds"), &t, e)) return false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/querier/heads.h"
 
+#include "lib/selector.h"
+
 // ---- rows
 
 labels head_labels(struct arena *a, const char *text)
