@@ -118,7 +118,7 @@ bool request_send(struct request *q, err *e)
     dispatch_note(&q->dispatch, &in->out, in->received_bytes);
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
-    if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_ok(&q->req->arena, e);
+    if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_fail(&q->req->arena, e);
     if (!dispatch_send(&q->dispatch, &in->out, e)) return false;
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);

@@ -65,7 +65,7 @@ static bool split(struct arena *a, str header, str **ids, size_t *count, err *e)
         str id = str_slice(part, 0, str_find(part, ':'));
         if (id.n == 0) continue;
         if (!auth_tenant_check(id, e)) return false;
-        if (!arena_grow(a, (void *)&v, &room, n + 1, sizeof *v)) return arena_ok(a, e);
+        if (!arena_grow(a, (void *)&v, &room, n + 1, sizeof *v)) return arena_fail(a, e);
         v[n++] = id;
     }
     if (n > 1) qsort(v, n, sizeof *v, by_name);

@@ -288,7 +288,7 @@ static bool take_setting(struct command *k, str flag, err *e)
         row->type == CONFIG_T_BOOL ? take_bool(k, flag, &value, e) : take_value(k, flag, &value, e);
     if (!ok) return false;
     if (!arena_grow(&c->arena, &c->flags, &c->flag_cap, c->flag_count + 1, sizeof *c->flags))
-        return arena_ok(&c->arena, e);
+        return arena_fail(&c->arena, e);
     c->flags[c->flag_count++] =
         (struct flag){.row = number,
                       .value = value,

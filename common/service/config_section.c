@@ -75,7 +75,7 @@ bool config_read(const struct config_section *s, const struct yaml_node *map, vo
     if (map->kind != YAML_NODE_MAP && map->kind != YAML_NODE_NULL)
         return yaml_node_fail(map, e, "expected key: value lines");
     bool *seen = ARENA_ARRAY(a, bool, s->row_count);
-    if (!seen) return arena_ok(a, e);
+    if (!seen) return arena_fail(a, e);
     for (const struct yaml_node *t = map->first; t; t = t->next) {
         if (!read_key(s, t, to, seen, a, e)) return false;
     }

@@ -205,7 +205,7 @@ static bool parse_list(const struct config_text *t, CONFIG_LIST *v, struct arena
         most++;
     }
     const char **items = ARENA_ARRAY(a, const char *, most);
-    if (!items) return arena_ok(a, e);
+    if (!items) return arena_fail(a, e);
     size_t n = 0;
     for (size_t i = 0; i < most; i++) {
         str item = t->is_sequence ? t->items[i] : str_split(rest, ',', &rest);

@@ -37,7 +37,7 @@ static bool read_group(const struct yaml_node *t, struct usage_group *g, struct 
     if (t->kind != YAML_NODE_SCALAR) return yaml_node_fail(t, e, "must be a selector");
     if (!check_placeholders(t, &g->templated, e)) return false;
     struct selector *s = ARENA_NEW(a, struct selector);
-    if (!s) return arena_ok(a, e);
+    if (!s) return arena_fail(a, e);
     g->selector = s;
     if (selector_parse(a, t->text, s, &why)) return true;
     if (why.code == ERR_RESOURCE_EXHAUSTED) {
@@ -57,7 +57,7 @@ static bool read_groups(const struct yaml_node *map, struct usage_groups *out, s
     if (map->count > LIMITS_GROUPS_MAX)
         return yaml_node_fail(map, e, "holds %zu groups, limit %d", map->count, LIMITS_GROUPS_MAX);
     struct usage_group *v = ARENA_ARRAY(a, struct usage_group, map->count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     for (const struct yaml_node *t = map->first; t; t = t->next) {
         for (size_t i = 0; i < n; i++) {
@@ -138,7 +138,7 @@ static bool read_quota_groups(const struct yaml_node *map, struct quota *q, stru
     if (map->kind != YAML_NODE_MAP)
         return yaml_node_fail(map, e, "must be a map of names to limits");
     struct quota_group *v = ARENA_ARRAY(a, struct quota_group, map->count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     q->groups = v;
     for (const struct yaml_node *t = map->first; t; t = t->next) {
         struct quota_group_rows r = {0};
@@ -156,7 +156,7 @@ static bool read_quota(const struct yaml_node *map, const struct quota **out, st
     struct quota_rows r = {0};
     struct sampler_rows s = {0};
     struct quota *q = ARENA_NEW(a, struct quota);
-    if (!q) return arena_ok(a, e);
+    if (!q) return arena_fail(a, e);
     if (!read_map(&quota_section, map, &r, a, e)) return false;
     if (!read_map(&sampler_section, r.sampling, &s, a, e)) return false;
     *q = (struct quota){
@@ -209,7 +209,7 @@ static bool read_sampling(const struct yaml_node *map, struct sampling *out, str
     if (r.usage_groups->kind != YAML_NODE_MAP)
         return yaml_node_fail(r.usage_groups, e, "must be a map of names to probabilities");
     struct sampling_rule *v = ARENA_ARRAY(a, struct sampling_rule, r.usage_groups->count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     out->v = v;
     for (const struct yaml_node *t = r.usage_groups->first; t; t = t->next) {
         struct probability_rows p = {0};

@@ -13,7 +13,7 @@ static bool read_sources(const struct yaml_node *t, struct relabel_config *c, st
     }
     if (c->source_count) return yaml_node_fail(t, e, "given twice");
     str *names = ARENA_ARRAY(a, str, t->count);
-    if (!names) return arena_ok(a, e);
+    if (!names) return arena_fail(a, e);
     for (const struct yaml_node *one = t->first; one; one = one->next) {
         if (one->kind != YAML_NODE_SCALAR || one->text.n == 0) {
             return yaml_node_fail(one, e, "must be a label name");
@@ -69,7 +69,7 @@ static bool read_rules(const struct yaml_node *list, struct arena *a, struct rel
     if (!list || list->kind == YAML_NODE_NULL) return true;
     if (list->kind != YAML_NODE_LIST) return yaml_node_fail(list, e, "must be a list of rules");
     struct relabel_config *v = ARENA_ARRAY(a, struct relabel_config, list->count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     for (const struct yaml_node *one = list->first; one; one = one->next, n++) {
         if (one->kind != YAML_NODE_MAP)
@@ -113,7 +113,7 @@ bool limits_relabel(struct limits *l, struct arena *a, err *e)
     }
     struct relabel_rules *v = ARENA_ARRAY(a, struct relabel_rules, 2);
     struct relabelling *made = ARENA_NEW(a, struct relabelling);
-    if (!v || !made) return arena_ok(a, e);
+    if (!v || !made) return arena_fail(a, e);
     if (!read_rules(l->ingestion_relabeling_rules, a, &v[0], e) ||
         !relabel_with_defaults(a, &v[0], where, &v[0], e) ||
         !read_rules(l->sample_type_relabeling_rules, a, &v[1], e)) {

@@ -84,7 +84,7 @@ static bool read_file(struct arena *a, const struct yaml_node *root, size_t file
             if (!auth_tenant_check(t->key, &why)) return yaml_node_fail(t, e, "%s", why.msg);
             if (t->kind != YAML_NODE_MAP && t->kind != YAML_NODE_NULL)
                 return yaml_node_fail(t, e, "expected limits as key: value lines");
-            if (!arena_grow(a, (void *)v, cap, *n + 1, sizeof **v)) return arena_ok(a, e);
+            if (!arena_grow(a, (void *)v, cap, *n + 1, sizeof **v)) return arena_fail(a, e);
             (*v)[(*n)++] = (struct entry){t, file};
         }
     }
@@ -100,7 +100,10 @@ static const struct yaml_node *join(struct arena *a, const struct entry *v, size
     for (size_t i = 1; i < n; i++) {
         if (v[i].node->kind == YAML_NODE_NULL) continue;
         struct yaml_node *merged = yaml_node_merge(a, all, v[i].node);
-        if (!merged) return arena_ok(a, e) ? all : NULL;
+        if (!merged) {
+            (void)!arena_fail(a, e);
+            return NULL;
+        }
         merged->parent = v[0].node->parent;
         all = merged;
     }
@@ -111,7 +114,7 @@ static bool read_tenant(struct overrides *o, const struct yaml_node *d,
                         const struct limits *defaults, struct override *to, err *e)
 {
     struct limits *l = ARENA_NEW(&o->arena, struct limits);
-    if (!l) return arena_ok(&o->arena, e);
+    if (!l) return arena_fail(&o->arena, e);
     *l = *defaults;
     *to = (struct override){.tenant = d->key, .limits = l};
     return config_read(&limits_section, d, l, &o->arena, e);

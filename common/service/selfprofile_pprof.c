@@ -103,7 +103,7 @@ static bool string_of(struct encoder *x, str text, uint64_t *number, err *e)
     if (i == MAP_NONE) {
         i = (uint32_t)x->string_count;
         if (!arena_grow(&x->arena, &x->string_rows, &x->string_cap, i + 1, sizeof(str)))
-            return arena_ok(&x->arena, e);
+            return arena_fail(&x->arena, e);
         if (!map_put(&x->strings, hash, i, e)) return false;
         x->string_rows[x->string_count++] = text;
     }
@@ -134,7 +134,7 @@ static bool location_of(struct encoder *x, uint64_t pc, uint64_t *id, err *e)
     if (i == MAP_NONE) {
         i = (uint32_t)x->location_count;
         if (!arena_grow(&x->arena, &x->location_rows, &x->location_cap, i + 1, sizeof(uint64_t)))
-            return arena_ok(&x->arena, e);
+            return arena_fail(&x->arena, e);
         if (!map_put(&x->locations, hash, i, e)) return false;
         x->location_rows[x->location_count++] = pc;
     }

@@ -103,7 +103,7 @@ static bool on_event(struct reader *r, const yaml_event_t *ev, err *e)
         return fail(r, ev, "lists and maps are nested too deeply", e);
     struct yaml_node *t =
         add(r, ev, ev->type == YAML_MAPPING_START_EVENT ? YAML_NODE_MAP : YAML_NODE_LIST);
-    if (!t) return arena_ok(r->arena, e);
+    if (!t) return arena_fail(r->arena, e);
     r->at = t;
     return true;
 }

@@ -90,9 +90,8 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                          .began_mono_ns = clock_mono_ns(),
                          .limit_ns = (uint64_t)config->wait_for_ingesters};
     const struct call_watch watch = {give_up_silent, &p};
-    if (!set || !arena_defer(&r->arena, release_calls, set) || !arena_ok(&r->arena, e)) {
-        return arena_ok(&r->arena, e);
-    }
+    if (!set || !arena_defer(&r->arena, release_calls, set)) return arena_fail(&r->arena, e);
+    if (!arena_ok(&r->arena, e)) return false;
 
     // The internal header carries one tenant, taken from the request when a call starts.
     str all_tenants = r->tenant;
@@ -196,14 +195,14 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
         if (r.field == 17) {
             if (!arena_grow(a, &out->lost, &out->lost_cap, out->lost_count + 1,
                             sizeof *out->lost)) {
-                return arena_ok(a, e);
+                return arena_fail(a, e);
             }
             out->lost[out->lost_count++] = r.bytes;
         }
         if (r.field != 15) continue;
         if (!arena_grow(a, &out->known, &out->known_cap, out->known_count + 1,
                         sizeof *out->known)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         out->known[out->known_count++] = r.bytes;
     }
@@ -217,7 +216,7 @@ static bool read_reply(struct arena *a, const struct head_reply *reply, struct s
     while (pb_next(&r)) {
         if (r.type != PB_BYTES || (r.field != 1 && r.field != 2)) continue;
         if (!arena_grow(a, &rows->v, &rows->cap, rows->n + 1, sizeof *rows->v)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         struct stream_row *row = &rows->v[rows->n++];
         *row = (struct stream_row){.member = reply->member,
@@ -252,7 +251,7 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
         if (str_eq(f->missing[i], name)) return true;
     }
     if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     str kept = arena_str(a, name);
     if (!arena_ok(a, e)) return false;
@@ -307,7 +306,7 @@ static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
     while (pb_next(&r)) {
         if (r.field != 3 || r.type != PB_BYTES) continue;
         if (!arena_grow(a, &f->cuts, &f->cut_cap, f->cut_count + 1, sizeof *f->cuts)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         struct fetched_cut *cut = &f->cuts[f->cut_count++];
         *cut = (struct fetched_cut){.partial = f->partial_count};
@@ -323,10 +322,10 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
     if (best->answered) {
         if (!arena_grow(a, &f->partials, &f->partial_cap, f->partial_count + 1,
                         sizeof *f->partials)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         if (!arena_grow(a, &f->streams, &f->stream_cap, f->partial_count + 1, sizeof *f->streams)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         if (!add_cuts(a, best->bytes, f, e)) return false;
         f->streams[f->partial_count] = best->stream;
@@ -429,7 +428,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
     out->node_count = 0;
-    if (!speakers || !out->nodes) return arena_ok(a, e);
+    if (!speakers || !out->nodes) return arena_fail(a, e);
     for (size_t i = 0; i < replies->n; i++) {
         const struct speaker *s = &speakers[i];
         if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
