@@ -85,11 +85,13 @@ static str join(struct arena *a, const str *ids, size_t n)
         bytes += ids[i].n + 1;
     char *out = arena_new(a, bytes);
     size_t at = 0;
+    assert(n > 0);
     for (size_t i = 0; out && i < n; i++) {
         if (i > 0) out[at++] = '|';
         memcpy(out + at, ids[i].p, ids[i].n);
         at += ids[i].n;
     }
+    assert(at < bytes || !out);
     return str_make(out, at);
 }
 
@@ -97,6 +99,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
                  err *e)
 {
     *tenant = (str){0};
+    assert(auth != ROUTE_UNMARKED);
     if (auth == ROUTE_OPEN || auth == ROUTE_ADMIN) return true;
     if (auth == ROUTE_INTERNAL || auth == ROUTE_NODE) {
         *tenant = header;
@@ -114,5 +117,9 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
         return err_set(e, ERR_UNAUTHENTICATED, "multiple org IDs present");
     }
     *tenant = join(a, ids, n);
-    return arena_ok(a, e);
+    if (!arena_ok(a, e)) return false;
+    assert(tenant->n > 0);
+    // What is written belongs to one tenant: its name becomes part of names of objects.
+    assert(auth != ROUTE_TENANT_WRITE || str_find(*tenant, '|') == tenant->n);
+    return true;
 }

@@ -64,6 +64,7 @@ bool message_too_large(const struct rpc_call *c, size_t size, err *e)
 bool message_inflate(const struct rpc_call *c, enum encoding how, str message, struct buf *out,
                      err *e)
 {
+    assert(how == GZIP || how == ZSTD);
     buf_init(out, c->router->options.memory, c->message_max);
     bool known = how == GZIP ? compress_is_gzip(message) : compress_is_zstd(message);
     if (!known) {
@@ -135,7 +136,8 @@ bool method_run(struct http_exchange *x, const struct rpc_call *c, str message, 
                 err *e)
 {
     const struct rpc_method *m = c->row->rpc;
-    assert(c->type);
+    assert(m && c->type);
+    assert(message.n <= c->message_max);  // compressed or not
     if (c->type->json) return run_json(x, c, message, out, e);
     if (m->in && !m->checks_wire && !pb_check(m->in, message, e))
         return err_wrap(e, "unmarshal message");
@@ -174,6 +176,7 @@ static bool run_method(struct http_exchange *x, const struct rpc_call *c, err *e
 
 bool connect_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
+    assert(c->protocol == CONNECT && c->type);
     if (!run_method(x, c, e)) return false;
     x->status = 200;
     route_header(x, "content-type", str_of(c->type->text));

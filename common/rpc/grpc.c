@@ -141,6 +141,7 @@ static bool answer(struct http_exchange *x, const struct rpc_call *c, str messag
 bool grpc_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     struct buf message;
+    assert((c->protocol == GRPC || c->protocol == GRPC_WEB) && c->type);
     buf_init(&message, x->out.budget, x->out.cap);
     bool ok = run_method(x, c, &message, e) && answer(x, c, buf_view(&message), e);
     buf_release(&message);
@@ -164,11 +165,13 @@ static str percent(struct arena *a, const char *text)
         out[n++] = hex[c >> 4];
         out[n++] = hex[c & 15];
     }
+    assert(n <= in.n * 3);
     return str_make(out, n);
 }
 
 void grpc_error(struct http_exchange *x, const struct rpc_call *c, const err *e)
 {
+    assert((c->protocol == GRPC || c->protocol == GRPC_WEB) && c->type);
     error_note(x, e);
     answer_clear(x);
     heads(x, c);

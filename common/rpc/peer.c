@@ -15,6 +15,7 @@ static void stop_nothing(struct call *c)
 void peer_start(struct client *cl, struct req *r, struct peer_call *c, str address,
                 const char *path, str message, enum rank rank, size_t answer_max)
 {
+    assert(path[0] == '/' && rank < RANK_COUNT);
     *c = (struct peer_call){0};
     struct http_call *h = &c->http;
     struct arena *a = &r->arena;

@@ -127,6 +127,7 @@ void plain_run(struct http_exchange *x, const struct rpc_call *c)
 {
     const struct http_route *route = c->row->http;
     err e = {0};
+    assert(route && c->protocol == PLAIN);
     if (!route->raw_body && !route_body(x, c->message_max, &e)) {
         if (e.code == ERR_OUT_OF_RANGE) return plain_too_large(x, e.msg);
         return plain_error(x, &e);

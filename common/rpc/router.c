@@ -9,6 +9,7 @@
 // Rows are searched from first to last: there are about a hundred.
 #include "base/ulid.h"
 #include "codec/url.h"
+#include "loop/loop.h"
 #include "rpc/auth.h"
 #include "rpc/metrics.h"
 #include "rpc/rpc_int.h"
@@ -30,6 +31,8 @@ void router_free(struct router *r)
 
 static void add(struct router *r, struct row row)
 {
+    assert(str_starts(row.path, S("/")));  // else no request has it
+    assert(!row.rpc != !row.http);
     if (r->count == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 64;
         struct row *more = mem_must(cap * sizeof row);
@@ -46,6 +49,7 @@ void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, v
 {
     for (size_t i = 0; i < n; i++) {
         assert(rows[i].auth != ROUTE_UNMARKED);
+        assert(rows[i].run && rows[i].rank < RANK_COUNT);
         add(r, (struct row){.path = str_of(rows[i].path),
                             .rpc = &rows[i],
                             .service = service,
@@ -58,6 +62,8 @@ void router_add_http(struct router *r, const struct http_route *rows, size_t n, 
 {
     for (size_t i = 0; i < n; i++) {
         assert(rows[i].auth != ROUTE_UNMARKED);
+        assert(rows[i].run && rows[i].verbs && rows[i].rank < RANK_COUNT);
+        assert(!rows[i].vital || !rows[i].prefix);  // on_vital compares whole paths
         add(r, (struct row){.path = str_of(rows[i].path),
                             .prefix = rows[i].prefix,
                             .http = &rows[i],
@@ -136,6 +142,7 @@ void router_print(const struct router *r, struct buf *out)
 void handler_begins(struct http_exchange *x)
 {
     struct rpc_call *c = x->route;
+    assert(c && !c->begun);  // a handler that runs twice would store a push twice
     c->begun = true;
 }
 
@@ -150,6 +157,7 @@ static void tell_service(const struct http_exchange *x, const err *e)
 // All errors of requests end here: they are counted, and logged as a warning if they are ours.
 void error_note(const struct http_exchange *x, const err *e)
 {
+    assert(e->code != ERR_OK);  // a handler that fails without a reason would be answered with 200
     metric_add_to(&rpc_errors, str_of(err_name(e->code)), 1);
     char text[LOG_QUOTE_MAX];
     char path[LOG_QUOTE_MAX];
@@ -324,7 +332,8 @@ static void on_run(void *self, struct http_exchange *x)
         return;
     }
     uint64_t began = clock_mono_ns();
-    assert(!c->begun);
+    assert(!c->begun && c->router == r);
+    assert(!x->lane || !loop_is_any_here());  // it may block
     buf_release(&x->out);
     buf_init(&x->out, r->options.memory, r->options.answer_max);
     err e = {0};
