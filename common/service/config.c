@@ -373,7 +373,9 @@ const void *config_section(const struct config *c, const char *name)
     assert(s);
     size_t at = 0;
     size_t row = 0;
-    return section_find(c, str_of(name), &at, &row) ? s->structs[at] : NULL;
+    bool known = section_find(c, str_of(name), &at, &row);
+    assert(!known || s->structs[at]);
+    return known ? s->structs[at] : NULL;
 }
 
 void config_set_tenants(struct config *c, struct tenants *t)

@@ -39,6 +39,7 @@ bool config_defaults(const struct config_section *s, void *to, struct arena *a, 
 {
     for (size_t i = 0; i < s->row_count; i++) {
         const struct config_row *row = &s->rows[i];
+        assert(row->offset + config_value_size(row->type) <= s->size);
         struct config_text t = {.text = str_of(row->fallback), .where = "default"};
         if (!config_value_parse(row, &t, (char *)to + row->offset, a, e))
             return err_wrap(e, "default of %s", row->key);
@@ -72,6 +73,7 @@ static bool read_key(const struct config_section *s, const struct yaml_node *t, 
 bool config_read(const struct config_section *s, const struct yaml_node *map, void *to,
                  struct arena *a, err *e)
 {
+    assert(map && s->row_count > 0);
     if (map->kind != YAML_NODE_MAP && map->kind != YAML_NODE_NULL)
         return yaml_node_fail(map, e, "expected key: value lines");
     bool *seen = ARENA_ARRAY(a, bool, s->row_count);

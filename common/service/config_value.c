@@ -84,6 +84,7 @@ static const struct unit *unit_of(const struct unit *units, size_t n, str name)
 // (whole + billionths / 10^9) x size, rounded down; false if it does not fit.
 static bool scale(uint64_t whole, uint64_t billionths, uint64_t size, uint64_t *v)
 {
+    assert(billionths < 1000000000u);
     unsigned __int128 part = (unsigned __int128)billionths * size / 1000000000u;
     unsigned __int128 all = (unsigned __int128)whole * size + part;
     if (all > UINT64_MAX) return false;
@@ -212,6 +213,7 @@ static bool parse_list(const struct config_text *t, CONFIG_LIST *v, struct arena
         item = str_trim(item);
         if (item.n && !parse_string(item, &items[n++], a, e)) return false;
     }
+    assert(n <= most);
     *v = (CONFIG_LIST){.v = items, .n = n};
     return true;
 }
@@ -327,6 +329,7 @@ bool config_value_parse(const struct config_row *row, const struct config_text *
                         struct arena *a, err *e)
 {
     union value v = {0};
+    assert(!t->item_count || (t->is_sequence && t->items));
     if (!parse(row->type, t, &v, a, e) || !in_bounds(row, t, &v, a, e)) return false;
     memcpy(to, &v, config_value_size(row->type));
     return true;
@@ -379,6 +382,7 @@ static void print_bytes(struct buf *out, uint64_t v)
 
 static void print_duration(struct buf *out, int64_t ns)
 {
+    assert(ns >= 0);  // config_duration reads no others
     uint64_t left = (uint64_t)ns;
     if (left == 0) buf_byte(out, '0');
     for (size_t i = 1; i < COUNT(time_units); i++) {  // from days on: "31d", not "4w3d"

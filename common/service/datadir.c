@@ -100,6 +100,7 @@ bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directo
 {
     char path[PATH_MAX];
     bool known = false;
+    assert(d->lock >= 0);  // without the lock two processes may take one identity
     if (!read_id(d, "directory", directory, &known, e)) return false;
     if (known && keeps) {
         if (!join(path, d->path, keeps, e)) return false;
@@ -119,6 +120,7 @@ bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, 
 
 bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
 {
+    assert(d->lock >= 0);
     return write_id(d, "cluster", cluster, e);
 }
 

@@ -66,6 +66,7 @@ static void note(struct directories *d, str node, id128 directory, id128 *first)
         d->nodes += !known;
     }
     if (own) own->until_ns = INT64_MAX;
+    assert(d->n <= REMEMBER_MAX && d->nodes <= d->n);
 }
 
 void directories_saw(struct directories *d, str node, id128 directory)

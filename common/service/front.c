@@ -64,6 +64,7 @@ static void refuse(void *self, struct http_exchange *x, const err *e)
 {
     struct front *f = self;
     struct router *r = router_of(f);
+    assert(e->code != ERR_OK && x->status >= 400);
     if (must_tell(f, x)) {
         admin_ready_bare(f->program, x);
         return;
@@ -90,6 +91,6 @@ void front_print_routes(struct front *f, struct buf *out)
 
 void front_publish(struct front *f, struct router *r)
 {
-    assert(!router_of(f));
+    assert(r && !router_of(f));
     atomic_store_explicit(&f->router, r, memory_order_release);
 }

@@ -65,6 +65,7 @@ static bool read_groups(const struct yaml_node *map, struct usage_groups *out, s
         }
         if (!read_group(t, &v[n++], a, e)) return false;
     }
+    assert(n == map->count && n <= LIMITS_GROUPS_MAX);
     if (n > 1) qsort(v, n, sizeof *v, by_name);
     *out = (struct usage_groups){v, n};
     return true;
@@ -145,6 +146,7 @@ static bool read_quota_groups(const struct yaml_node *map, struct quota *q, stru
         if (!read_map(&quota_group_section, t, &r, a, e)) return false;
         v[q->group_count++] = (struct quota_group){t->key, r.period_limit_mb, r.limit_reached};
     }
+    assert(q->group_count == map->count);
     return true;
 }
 
@@ -214,8 +216,10 @@ static bool read_sampling(const struct yaml_node *map, struct sampling *out, str
     for (const struct yaml_node *t = r.usage_groups->first; t; t = t->next) {
         struct probability_rows p = {0};
         if (!read_map(&probability_section, t, &p, a, e)) return false;
+        assert(p.probability >= 0 && p.probability <= 1);
         v[out->n++] = (struct sampling_rule){t->key, p.probability};
     }
+    assert(out->n == r.usage_groups->count);
     return true;
 }
 

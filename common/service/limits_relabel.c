@@ -59,6 +59,7 @@ static const struct yaml_node *item(const struct yaml_node *list, size_t at)
     while (t && at-- > 0) {
         t = t->next;
     }
+    assert(t);  // the compiler of rules names a rule of this list
     return t;
 }
 
@@ -78,6 +79,7 @@ static bool read_rules(const struct yaml_node *list, struct arena *a, struct rel
             if (!read_field(field, &v[n], a, e)) return false;
         }
     }
+    assert(n == list->count);
     size_t at = 0;
     err why = {0};
     if (relabel_compile(a, v, n, out, &at, &why)) return true;

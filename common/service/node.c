@@ -17,6 +17,7 @@ bool node_identify(struct program *p, err *e)
     const char *keeps = NULL;
     struct node_identity *n = &p->identity;
     uint8_t random[10];
+    assert(n->service_count == 0 && p->unit_count <= NODE_SERVICES_MAX);
     rand_bytes(random, sizeof random);
     n->boot = ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random);
     n->node = str_of(p->id);

@@ -109,6 +109,7 @@ void notice_raise(struct notices *n, const char *event, str about, uint64_t for_
                   ...)
 {
     if (!n) return;
+    assert(event[0] && for_ns > 0);
     struct notice fresh = {.event = event};
     snprintf(fresh.about, sizeof fresh.about, "%.*s", STR(about));
     va_list args;
@@ -125,6 +126,7 @@ void notice_raise(struct notices *n, const char *event, str about, uint64_t for_
     if (again) fresh.told = t->told;
     if (!t && n->n < NOTICES_MAX) t = &n->v[n->n++];
     if (t) *t = fresh;
+    assert(n->n <= NOTICES_MAX);
     set_gauge(n, event);
     lock_give(&n->lock);
     if (!again) tell(&fresh);  // outside the lock: the log may block

@@ -124,6 +124,7 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
                     const struct limits *defaults, err *e)
 {
     struct arena *a = &o->arena;
+    assert(defaults && o->count == 0);
     arena_init(a, NULL, SNAPSHOT_MAX_BYTES);
     struct entry *v = NULL;
     size_t cap = 0;
@@ -142,6 +143,7 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
         const struct yaml_node *d = join(a, &v[i], same, e);
         if (!d || !read_tenant(o, d, defaults, &table[o->count++], e)) return false;
     }
+    assert(o->count <= n);
     o->v = table;
     return arena_ok(a, e);
 }

@@ -148,7 +148,9 @@ void process_metrics_end(void)
 void process_watch_budget(struct mem_budget *b)
 {
     lock_take(&lock);
-    assert(watched_count < WATCHED_MAX);
+    assert(b && watched_count < WATCHED_MAX);
+    for (size_t i = 0; i < watched_count; i++)
+        assert(watched[i] != b);  // it would be watched on when it is gone
     watched[watched_count++] = b;
     lock_give(&lock);
 }

@@ -143,6 +143,7 @@ static bool open_loops(struct program *p, err *e)
     const struct server_settings *s = config_section(p->config, "server");
     const struct internal_settings *i = config_section(p->config, "internal");
     size_t n = s->loops ? (size_t)s->loops : MIN(MAX(thread_cpus() / 2, 1u), 8u);
+    assert(n > 0 && n <= LOOPS_MAX);
     for (; p->loop_count < n; p->loop_count++) {
         char name[32];
         snprintf(name, sizeof name, "loop.%zu", p->loop_count);
@@ -466,6 +467,7 @@ static bool start_units(struct program *p, err *e)
     for (size_t i = 0; i < p->unit_count; i++) {
         struct unit *u = &p->units[i];
         uint64_t begin = clock_mono_ns();
+        assert(!atomic_load_explicit(&u->started, memory_order_relaxed));
         if (!u->service->start(&p->process, &u->self, e))
             return err_wrap(e, "%s", u->service->name);
         // Release: a thread that sees it (/ready) sees *self as well.

@@ -83,6 +83,7 @@ static void on_sample(void *ctx, const struct sample *s)
     err ignored;
     uint64_t pcs[SAMPLER_DEPTH_MAX];
     enum sample_end end = SAMPLE_LOST;
+    assert(p->rate > 0 && s->weight > 0);
     struct stack_row row = {.component = s->component,
                             .samples = s->weight,
                             .cpu_ns = s->weight * ((uint64_t)NS_PER_S / p->rate)};
@@ -195,6 +196,7 @@ static void end_push(struct selfprofile *p, bool give_up)
 {
     struct push *u = &p->push;
     err e = {0};
+    assert(p->pushing);
     atomic_store_explicit(&u->req.canceled, give_up, memory_order_relaxed);
     bool ok = call_wait(&u->req, &u->call.call, &e);
     if (ok && u->call.status != 200) {
@@ -294,6 +296,7 @@ static void *collect(void *arg)
 static void read_url(struct selfprofile *p, str url)
 {
     p->tls = str_starts(url, S("https:"));
+    assert(p->tls || str_starts(url, S("http://")));
     url = str_slice(url, p->tls ? 8 : 7, url.n);
     str host = str_slice(url, 0, str_find(url, '/'));
     str path = str_slice(url, host.n, url.n);

@@ -147,6 +147,7 @@ static bool put_sample(struct encoder *x, const struct stack_row *row, const uin
     static const uint64_t ends[] = {
         [STACK_LOST] = ID_LOST, [STACK_DEEP] = ID_DEEP, [STACK_OVERFLOW] = ID_OVERFLOW};
     uint64_t component = 0;
+    assert((size_t)row->end < COUNT(ends));
     if (!string_of(x, str_of(row->component), &component, e)) return false;
     size_t sample = pb_begin(x->out, PROFILE_SAMPLE);
     size_t ids = pb_begin(x->out, 1);
@@ -278,6 +279,7 @@ static bool put_all(struct encoder *x, const struct stack_sums *s,
     put_type(x, PROFILE_SAMPLE_TYPE, TEXT_CPU, TEXT_NANOSECONDS);
     for (size_t i = 0; i < s->row_count; i++) {
         const struct stack_row *row = &s->rows[i];
+        assert(row->first + row->depth <= s->pc_count);
         if (!put_sample(x, row, &s->pcs[row->first], e)) return false;
     }
     if (!find_all(x, e) || !put_locations(x, e) || !put_functions(x, e) || !put_mappings(x, e))
@@ -296,6 +298,7 @@ bool selfprofile_encode(const struct stack_sums *s, struct sampler_names *names,
                         const struct selfprofile_span *span, struct buf *out, err *e)
 {
     struct encoder x = {.names = names, .out = out};
+    assert(span->period_ns > 0 && span->duration_ns >= 0);
     arena_init(&x.arena, s->memory, (size_t)16 << 20);
     map_init(&x.strings, s->memory);
     map_init(&x.locations, s->memory);

@@ -300,6 +300,7 @@ int service_main(const struct service *const *services, size_t n, int argc, char
     const struct config_section *sections[SETTINGS_MAX + SERVICES_MAX];
     assert(settings_section_count < SETTINGS_MAX);
     size_t section_count = collect_sections(services, n, sections);
+    assert(section_count <= COUNT(sections));
     struct program *p = mem_must(sizeof *p);
     p->config = config_new(sections, section_count);
     p->unit_count = n;

@@ -61,6 +61,7 @@ static void publish(struct tenants *t, struct snapshot *s)
 {
     lock_take(&t->lock);
     struct snapshot *old = t->current;
+    assert(s && s != old && s->defaults);
     t->current = s;
     lock_give(&t->lock);
     if (old) unref(old);
@@ -131,6 +132,7 @@ const struct limits *tenant_limits(const struct config *c, struct arena *a, str 
 {
     const struct limits *defaults = config_section(c, "limits");
     struct tenants *t = config_tenants(c);
+    assert(defaults);  // a request without limits would be admitted without any
     if (!t) return defaults;
     struct snapshot *s = take(t);
     const struct limits *l = defaults;
@@ -288,6 +290,7 @@ static void *run_reloader(void *arg)
 
 bool tenants_start(struct tenants *t, err *e)
 {
+    assert(!t->started && !t->stopping);
     t->started = thread_start(&t->thread, "overrides", run_reloader, t, e);
     return t->started;
 }

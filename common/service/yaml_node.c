@@ -56,6 +56,7 @@ static struct yaml_node *add(struct reader *r, const yaml_event_t *ev, enum yaml
         t->line = r->key_line;
         r->has_key = false;
     }
+    assert(r->at || !r->root);  // one root: what follows it was refused
     if (r->at)
         append(r->at, t);
     else
@@ -92,6 +93,7 @@ static bool on_event(struct reader *r, const yaml_event_t *ev, err *e)
     if (r->done) return fail(r, ev, "nothing may follow the settings", e);
     if (ev->type == YAML_MAPPING_END_EVENT || ev->type == YAML_SEQUENCE_END_EVENT) {
         assert(r->at);  // libyaml ends only what has begun
+        assert(r->depth > 0);
         r->at = r->at->parent;
         r->depth--;
         r->done = !r->at;
