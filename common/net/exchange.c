@@ -28,6 +28,15 @@ static const unsigned successors[EXCHANGE_STATES] = {
     [EXCHANGE_DONE] = 0,
 };
 
+#define OFFER_BIT(offer) (1u << (OFFER_##offer))
+
+static const unsigned offer_successors[OFFER_STATES] = {
+    [OFFER_NONE] = OFFER_BIT(OPEN),
+    [OFFER_OPEN] = OFFER_BIT(WITHDRAWN) | OFFER_BIT(USED),
+    [OFFER_WITHDRAWN] = 0,
+    [OFFER_USED] = 0,
+};
+
 static const char *state_name(enum exchange_state state)
 {
     static const char *const names[EXCHANGE_STATES] = {"head", "body",   "queued", "running",
@@ -267,6 +276,23 @@ static void run_handler(struct exchange *ex)
 
 // ---- answers that the worker sends
 
+static void set_offer(struct exchange *ex, enum exchange_offer to)
+{
+    assert(ex->offer < OFFER_STATES && (offer_successors[ex->offer] & 1u << to));
+    ex->offer = to;
+}
+
+// The loop. False: the worker has sent already.
+static bool withdraw_offer(struct exchange *ex)
+{
+    assert(ex->offered);
+    lock_take(&ex->lock);
+    bool sent = ex->offer == OFFER_USED;
+    if (ex->offer == OFFER_OPEN) set_offer(ex, OFFER_WITHDRAWN);
+    lock_give(&ex->lock);
+    return !sent;
+}
+
 // Under the lock. Bytes that the socket does not take stay in x.out, for the loop. False: the
 // socket takes nothing, or is broken; the loop will find that out as well.
 static bool put_on_wire(struct exchange *ex, str bytes)
@@ -294,11 +320,11 @@ static bool send_answer(struct exchange *ex)
     (void)buf_reserve(&b, body.n + SENT_HEAD_MAX / 4);
     ex->ops->render(ex, &b);  // before the lock is taken: the loop may wait for it
     lock_take(&ex->lock);
-    bool sent = !b.failed && ex->may_send && put_on_wire(ex, buf_view(&b));
+    bool sent = !b.failed && ex->offer == OFFER_OPEN && put_on_wire(ex, buf_view(&b));
     if (sent) {
         buf_release(&x->body);
         if (!x->req.arena.hooks) arena_release(&x->req.arena);  // a hook may take any lock
-        ex->sent = true;
+        set_offer(ex, OFFER_USED);
         loop_post_later(ex->loop, &ex->given_back);
     }
     lock_give(&ex->lock);
@@ -308,19 +334,13 @@ static bool send_answer(struct exchange *ex)
 
 void exchange_silence(struct exchange *ex)
 {
-    if (!ex->offered) return;
-    lock_take(&ex->lock);
-    ex->may_send = false;
-    lock_give(&ex->lock);
+    if (ex->offered) (void)withdraw_offer(ex);
 }
 
 void exchange_recall(struct exchange *ex)
 {
     if (!ex->offered) return;
-    lock_take(&ex->lock);
-    ex->may_send = false;
-    bool sent = ex->sent;
-    lock_give(&ex->lock);
+    bool sent = !withdraw_offer(ex);
     ex->offered = false;
     if (sent) loop_catch_up(ex->loop);
 }
@@ -350,7 +370,7 @@ static void offer(struct exchange *ex)
     ex->ops = c->ops;
     ex->fd = c->fd;
     ex->offered = true;
-    ex->may_send = true;
+    set_offer(ex, OFFER_OPEN);
 }
 
 static void give_back(struct exchange *ex)
@@ -435,7 +455,7 @@ static void on_given_back(struct loop_task *t)
 {
     struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
     loop_assert(ex->loop);
-    if (ex->sent) return on_sent(ex);
+    if (ex->offer == OFFER_USED) return on_sent(ex);
     if (hold_begin(ex)) return;
     if (ex->conn) shard_tick(ex->conn->shard);
     answer(ex);

@@ -37,6 +37,16 @@ enum exchange_state {
     EXCHANGE_STATES
 };
 
+// The offer to a worker to send its answer. Once the offer is open, both sides change it under the
+// lock.
+enum exchange_offer {
+    OFFER_NONE,
+    OFFER_OPEN,
+    OFFER_WITHDRAWN,  // by the loop
+    OFFER_USED,       // the worker has sent; x.out has the unsent bytes, or has failed
+    OFFER_STATES
+};
+
 struct exchange {
     struct http_exchange x;  // what the application sees
     struct server *server;
@@ -49,12 +59,11 @@ struct exchange {
     void (*done)(struct exchange *ex);  // of a call from within the process; else NULL
     struct http_call *call;             // the same
     struct hold *hold;                  // HELD
-    bool offered;                       // loop only: the worker was offered to send the answer
+    bool offered;                       // loop only: there is an offer, which it has not recalled
     const struct conn_ops *ops;         // of the connection; NULL unless it was offered
     int fd;                             // of the connection, if it was offered
-    struct lock lock;                   // of may_send and sent, if there is a connection
-    bool may_send;                      // offered, and not withdrawn
-    bool sent;                          // by the worker; x.out has the unsent bytes, or has failed
+    struct lock lock;                   // of offer, if there is a connection
+    enum exchange_offer offer;
     _Atomic enum exchange_state state;
     struct mem_budget *from;  // budget that the exchange itself counts against
     struct arena kept;        // the request's arena, put aside by a refusal
