@@ -417,7 +417,7 @@ static bool print_by_defaults(const struct config *c, bool diff, struct buf *out
     for (size_t i = 0; ok && i < c->section_count; i++) {
         const struct config_section *section = c->sections[i];
         void *defaults = arena_new(&a, section->size);
-        ok = defaults ? config_defaults(section, defaults, &a, e) : arena_ok(&a, e);
+        ok = defaults ? config_defaults(section, defaults, &a, e) : arena_fail(&a, e);
         if (!ok) break;
         size_t before = out->n;
         buf_printf(out, "%s:\n", section->name);
