@@ -6,7 +6,7 @@
 // A manifest of a year is kept by each process that serves its tenant, so a page takes exactly the
 // memory of its values: page_room adds up first, and the arena gets one piece of that size.
 #include "base/hash.h"
-#include "manifest/wire_int.h"
+#include "manifest/manifest_wire_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

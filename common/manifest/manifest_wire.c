@@ -3,7 +3,7 @@
 // Roots: bytes to checked values and back; names of blocks; the checks that a block must pass
 // whether it comes from the store or from a change.
 #include "base/hash.h"
-#include "manifest/wire_int.h"
+#include "manifest/manifest_wire_int.h"
 
 #include <inttypes.h>
 #include <stdalign.h>

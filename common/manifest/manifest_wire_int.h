@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wire_int.h - what reading and writing of roots (manifest_wire.c) and pages (manifest_page.c)
-// share.
+// manifest_wire_int.h - what reading and writing of roots (manifest_wire.c) and pages
+// (manifest_page.c) share.
 #pragma once
 
 #include "codec/pb.h"
