@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/type_columns.h"
 
+#include "base/sort.h"
 #include "model/vector.h"
 
 #define DIGITS     2048  // of 11 bits: three passes sort 32 bits
 #define DIGIT_BITS 11
 #define INSERT_MAX 32  // rows up to which insertion is quicker than three passes
 
-static void insertion_sort(uint64_t *v, uint32_t n)
+#define IS_GREATER(a, b) ((a) > (b))
+
+static void sort_few(uint64_t *v, uint32_t n)
 {
-    for (uint32_t i = 1; i < n; i++) {
-        uint64_t one = v[i];
-        uint32_t at = i;
-        for (; at > 0 && v[at - 1] > one; at--) {
-            v[at] = v[at - 1];
-        }
-        v[at] = one;
-    }
+    INSERTION_SORT(v, n, IS_GREATER);
 }
 
 // Sorts by the upper 32 bits; stable. *v may become the other array.
@@ -86,7 +82,7 @@ static bool sorted_keys(struct type_columns_room *room, struct stack_rows *to, c
     if (n > INSERT_MAX) {
         radix_sort(&room->keys, &room->other, n);
     } else {
-        insertion_sort(room->keys, n);
+        sort_few(room->keys, n);
     }
     return true;
 }
