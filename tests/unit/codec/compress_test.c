@@ -2,13 +2,13 @@
 #include "codec/compress.h"
 #include "lib/test.h"
 
-typedef bool unsqueeze(str in, struct buf *out, err *e);
-typedef bool squeeze(str in, int level, struct buf *out, err *e);
+typedef bool decompress_fn(str in, struct buf *out, err *e);
+typedef bool compress_fn(str in, int level, struct buf *out, err *e);
 
 static const struct {
     const char *name;
-    squeeze *to;
-    unsqueeze *from;
+    compress_fn *to;
+    decompress_fn *from;
     bool (*is)(str s);
 } kinds[] = {
     {"gzip", compress_gzip, compress_gunzip, compress_is_gzip},
