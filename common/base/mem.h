@@ -79,7 +79,10 @@ void mem_touch(void *p, size_t n);
 #define MEM_KEPT_MAX ((size_t)384 << 10)
 void *mem_take(struct mem_budget *b, size_t *n, err *e) MUST_CHECK;
 void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty);
-size_t mem_kept_bytes(void);  // of the calling thread
+
+// Bytes of the pieces that the calling thread keeps. For tests: nothing else shows that a piece was
+// kept or that the cap holds.
+size_t mem_kept_bytes(void);
 
 // Uncounted malloc behind the fault point; for arenas and tests.
 void *mem_try(size_t n) MUST_CHECK;
