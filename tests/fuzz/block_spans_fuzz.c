@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame of spans (first byte 0) or bloom filters (else) for as many rows or frames as the second
-// byte says. Properties: spans that parse encode, that parses to the same and encodes to the same
-// bytes, and their filter knows each of them; every filter that parses can be asked.
+// Input: byte 0 chooses spans (0) or bloom filters; byte 1 is the number of rows or frames. Spans
+// that parse can be encoded; the result parses to equal spans and encodes to equal bytes; their
+// filter contains each span. Every filter that parses can be asked.
 #include "block/reader.h"
 #include "block/spans.h"
 

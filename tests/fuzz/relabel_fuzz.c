@@ -59,8 +59,8 @@ static void read_input(struct input *in, str text)
     labels_sort(in->set, in->label_count);
 }
 
-static bool run(struct arena *a, const struct relabel_config *c, size_t n, labels in, labels *out,
-                bool *keep)
+static bool relabel(struct arena *a, const struct relabel_config *c, size_t n, labels in,
+                    labels *out, bool *keep)
 {
     struct relabel_rules rules;
     size_t at = 0;
@@ -85,7 +85,8 @@ static void check_filters(struct arena *a, const struct relabel_config *c, label
     bool not_dropped = false;
     keep.action = S("keep");
     drop.action = S("drop");
-    if (!run(a, &keep, 1, in, &out, &kept) || !run(a, &drop, 1, in, &out, &not_dropped)) return;
+    if (!relabel(a, &keep, 1, in, &out, &kept) || !relabel(a, &drop, 1, in, &out, &not_dropped))
+        return;
     CHECK(kept != not_dropped);
     CHECK(labels_eq(in, out));
 }
@@ -98,11 +99,11 @@ static void check_names(struct arena *a, str regex, labels in)
     labels kept;
     labels again;
     bool yes = false;
-    if (!run(a, &drop, 1, in, &dropped, &yes) || !run(a, &keep, 1, in, &kept, &yes)) return;
+    if (!relabel(a, &drop, 1, in, &dropped, &yes) || !relabel(a, &keep, 1, in, &kept, &yes)) return;
     CHECK(dropped.n + kept.n == in.n);
-    if (!run(a, &drop, 1, dropped, &again, &yes)) return;
+    if (!relabel(a, &drop, 1, dropped, &again, &yes)) return;
     CHECK(labels_eq(dropped, again));
-    if (run(a, &drop, 1, kept, &again, &yes)) CHECK(again.n == 0);
+    if (relabel(a, &drop, 1, kept, &again, &yes)) CHECK(again.n == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -114,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     labels set = {in.set, in.label_count};
     labels out;
     bool keep = false;
-    if (run(&a, in.rules, in.rule_count, set, &out, &keep) && keep) check_set(out);
+    if (relabel(&a, in.rules, in.rule_count, set, &out, &keep) && keep) check_set(out);
     for (size_t i = 0; i < in.rule_count; i++) {
         check_filters(&a, &in.rules[i], set);
         check_names(&a, in.rules[i].regex, set);
