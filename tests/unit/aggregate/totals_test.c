@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Totals and heat maps of random rows, added row by row, in parts, and as bytes of parts, in any
-// order: always what a sum over the rows is.
+// Totals and heat maps of random rows equal a plain sum, whether rows are added singly, in parts,
+// or merged from encoded parts, in any order.
 #include "aggregate/heat.h"
 #include "aggregate/totals.h"
 #include "codec/pb.h"
@@ -75,7 +75,8 @@ static void sums_finish(struct sums *s)
     cells_release(&s->heat);
 }
 
-// Rows of each series together, as sources have them; a part has those with number % parts == part.
+// Rows of each series together, as sources have them; part k gets the rows whose number modulo
+// `parts` is k.
 static void add_part(struct sums *s, const struct row *rows, size_t parts, size_t part)
 {
     for (size_t k = 0; k < COUNT(pods) * COUNT(zones); k++) {
