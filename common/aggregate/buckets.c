@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aggregate/buckets.h"
 
+#include "base/search.h"
 #include "codec/pb.h"
 
 void extent_add(struct extent *x, int64_t value)
@@ -53,19 +54,9 @@ bool buckets_check(const struct buckets *b, err *e)
 
 bool buckets_at(const struct buckets *b, int64_t value, uint32_t *bucket)
 {
-    size_t low = 0;
-    size_t high = b->n;
     if (b->n == 0 || value < b->bounds[0] || value > b->largest) return false;
-    // bounds[low] <= value < bounds[high], or high is n.
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (b->bounds[mid] <= value) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    assert(low < b->n && b->bounds[low] <= value);
-    *bucket = (uint32_t)low;
+    size_t above = SEARCH(at, 1, b->n, b->bounds[at] <= value);
+    assert(above <= b->n && b->bounds[above - 1] <= value);
+    *bucket = (uint32_t)(above - 1);
     return true;
 }
