@@ -185,6 +185,21 @@ def names_of(path):
     return wrong, count
 
 
+def test_example_of_a_block_has_the_bytes_that_its_test_has():
+    """The page breaks the bytes into numbers and explains each; tests/unit/block/bytes_test.c has them by section."""
+    example = page("formats/block.md").split("## Example", 1)[1].split("```")[1]
+    explained = {}
+    for line in example.strip().split("\n"):
+        if line.startswith("  "):
+            explained[name] += re.split("  +", line.strip())[0].replace(" ", "")
+        else:
+            name = line.split(",")[0]
+            explained[name] = ""
+    with open(os.path.join(TOP, "tests/unit/block/bytes_test.c"), encoding="utf-8") as f:
+        rows = re.findall(r'\{"([\w ]+)", ((?:"[0-9a-f]+"\s*)+)\}', f.read())
+    assert len(rows) == 8 and explained == {name: re.sub(r'["\s]', "", text) for name, text in rows}
+
+
 def test_constants_that_contributors_are_told_of_exist():
     text = pages()["CONTRIBUTING.md"] + "".join(t for path, t in pages().items() if path.startswith("docs/decisions/"))
     names = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`", text))
