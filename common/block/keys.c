@@ -181,6 +181,8 @@ static bool make_keys(struct parser *p, const struct block_postings *q, labels *
     }
     for (uint32_t i = 0; i < q->name_count; i++)
         fill_column(&q->columns[i], q->names[i], p->keys, next);
+    for (uint32_t k = 0; k < p->keys; k++)
+        assert(next[k] == keys[k].v + keys[k].n);
     *out = keys;
     return true;
 }

@@ -148,6 +148,7 @@ static bool sort_entries(struct encoder *x, const uint32_t *values, size_t n, er
             x->entries[place] = (struct entry){k, value->number};
         }
     }
+    assert(at == n && x->first[x->names.n] == n);
     return true;
 }
 
@@ -178,18 +179,21 @@ static size_t runs(const struct entry *v, uint32_t n, uint32_t keys, struct buf 
             i++;
             end++;
         }
+        assert(end > key && end <= keys);  // entries ascend by key
         if (out) put_number(out, end - key);
         if (out) put_number(out, number);
         *bytes += varint_size(end - key) + varint_size(number);
         key = end;
         count++;
     }
+    assert(i == n);
     return count;
 }
 
 static void put_column(struct encoder *x, const struct entry *v, uint32_t n, uint32_t values)
 {
     size_t bytes = 0;
+    assert(n > 0 && n <= x->n && values > 0 && values <= n);  // every value is some key's
     size_t count = runs(v, n, x->n, NULL, &bytes);
     uint32_t width = values <= UINT8_MAX ? 1 : values <= UINT16_MAX ? 2 : 4;
     if (bytes + varint_size(count) <= (size_t)x->n * width) {
@@ -234,6 +238,7 @@ static bool collect_few(const struct encoder *x, struct few *v, size_t *count, e
         if (!is_sorted(ls)) return err_set(e, ERR_INTERNAL, "labels of key %u are not in order", k);
         for (size_t i = 0; i < ls.n; i++) {
             struct few one = {ls.v[i], k};
+            assert(n < FEW_LABELS);
             size_t to = n++;
             for (; to > 0 && by_label(&v[to - 1], &one) > 0; to--)
                 v[to] = v[to - 1];
@@ -251,6 +256,7 @@ static bool put_few(struct encoder *x, const struct few *v, size_t n, err *e)
     struct entry entries[FEW_KEYS];
     uint32_t values = 0;
     uint32_t count = 0;
+    assert(n > 0 && x->n <= FEW_KEYS);
     for (size_t i = 0; i < n; i++) {
         values += i == 0 || !str_eq(v[i].l.value, v[i - 1].l.value);
         numbers[v[i].key] = values;

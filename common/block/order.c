@@ -85,6 +85,7 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
         return false;
     }
     for (uint32_t i = t->stack_count; i-- > 1;) {
+        assert(t->stacks[i].parent < i && t->stacks[i].frame < t->frame_count);
         // A row that no stack below it needs is needed only for itself.
         below[i] += below[i] > 0 || !used || used[i];
         below[t->stacks[i].parent] += below[i];
@@ -104,6 +105,7 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
         if (!size) continue;
         below[parent] += size;
         below[i] = map[i] + 1;
+        assert(map[i] < *count && map[parent] < map[i]);
         stacks[map[i]] = (struct symbol_stack){map[parent], t->stacks[i].frame};
     }
     *out = stacks;
@@ -146,6 +148,7 @@ bool block_is_ordered(const struct symbol_table *t)
 {
     for (uint32_t i = 1; i < t->stack_count; i++) {
         uint32_t at = i - 1;
+        assert(t->stacks[i].parent < i);
         while (at > t->stacks[i].parent)
             at = t->stacks[at].parent;
         if (at != t->stacks[i].parent) return false;

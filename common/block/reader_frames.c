@@ -8,6 +8,7 @@
 // only after a fault.
 static size_t part_of(struct wire *w, uint64_t count, size_t done)
 {
+    assert(done < count);
     uint64_t n = wire_u64(w);
     if (n >= 1 && n <= count - done) return (size_t)n;
     wire_fail(w, "its parts have other numbers of rows than the frame");
@@ -242,6 +243,7 @@ static void read_uuids(struct details *d, const struct ids *x, id128 *v)
         memcpy(v[i].b + 9, from + 2, 7);
         done++;
     }
+    assert(w->fault || done == x->standing);
 }
 
 static void read_ids(struct details *d)

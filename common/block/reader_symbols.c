@@ -71,7 +71,7 @@ static void read_sizes(struct decoder *d, uint32_t *prefixes, uint64_t bytes)
     }
 }
 
-static void read_text(struct decoder *d, const uint32_t *prefixes, char *to)
+static void read_text(struct decoder *d, const uint32_t *prefixes, char *to, const char *end)
 {
     struct symbol_table *t = d->t;
     for (uint32_t i = 1; i < t->string_count && !d->w.fault; i++) {
@@ -84,6 +84,7 @@ static void read_text(struct decoder *d, const uint32_t *prefixes, char *to)
         to += s->n;
         if (!str_utf8(*s)) wire_fail(&d->w, "a string is not valid UTF-8");
     }
+    assert(d->w.fault || to == end);  // read_sizes compared the sum
 }
 
 // A reference to one of `count` rows, from a column.
@@ -194,7 +195,7 @@ static void read_all(struct decoder *d, struct arena *scratch)
     read_stacks(d);
     if (d->w.fault) return;
     char *text = arena_new(d->a, (size_t)bytes);
-    if (text) read_text(d, prefixes, text);
+    if (text) read_text(d, prefixes, text, text + bytes);
 }
 
 bool block_symbols_parse(struct arena *a, str contents, struct symbol_table *out, err *e)

@@ -120,6 +120,18 @@ static void check_extents(struct verify *v)
 
 // ---- vectors
 
+static uint64_t frames_count(const struct block_frames *f)
+{
+    return f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
+}
+
+// The items of frames are held in arrays of frames_count() entries. The parser of the index refused
+// frames that do not follow one another.
+static void is_within(const struct block_frames *all, const struct block_frame *f)
+{
+    assert(f->count <= frames_count(all) && f->first <= frames_count(all) - f->count);
+}
+
 // The vectors of frames by number; totals may be NULL.
 static bool load_vectors(struct verify *v, const struct block_frames *frames, const char *what,
                          str *by_number, int64_t *totals, bool *whole, err *e)
@@ -136,6 +148,7 @@ static bool load_vectors(struct verify *v, const struct block_frames *frames, co
         }
         *whole = *whole && good;
         if (!good) continue;
+        is_within(frames, &frames->v[f]);
         for (uint32_t i = 0; i < frames->v[f].count; i++) {
             uint64_t number = frames->v[f].first + i;
             int64_t total = 0;
@@ -151,11 +164,6 @@ static bool load_vectors(struct verify *v, const struct block_frames *frames, co
         }
     }
     return true;
-}
-
-static uint64_t frames_count(const struct block_frames *f)
-{
-    return f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
 }
 
 static bool load_row_vectors(struct verify *v, err *e)
@@ -206,6 +214,7 @@ static void check_node(struct verify *v, const struct block_key_ref *k, uint32_t
     char slot[VERIFY_SLOT_TEXT];
     int64_t total = 0;
     err bad = {0};
+    assert(i < v->index.node_count && n->width > 0);
     if (n->profiles == 0) {
         verify_fault(v, "node %u of type %.*s, %s: no profiles", i, STR(v->index.types[k->type]),
                      verify_slot(slot, n->slot, n->width));
@@ -251,6 +260,7 @@ static bool load_totals(struct verify *v, err *e)
         }
         v->totals_whole = v->totals_whole && good;
         if (!good) continue;
+        is_within(f, &f->v[i]);
         memcpy(v->totals + f->v[i].first, got, f->v[i].count * sizeof *got);
     }
     return true;
@@ -258,6 +268,7 @@ static bool load_totals(struct verify *v, err *e)
 
 static void check_totals(struct verify *v, const struct block_key_ref *k, uint32_t key)
 {
+    assert(k->first_total + k->total_count <= v->total_count);
     for (uint32_t i = 1; i < k->total_count; i++) {
         const struct block_total *t = &v->totals[k->first_total + i];
         if (t[0].slot > t[-1].slot) continue;
@@ -289,6 +300,8 @@ static void keep_rows(struct verify *v, const struct block_frame *f, const struc
 {
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
+    is_within(&v->index.heads, f);
+    assert(h->n == f->count && d->n == f->count);
     for (uint64_t i = 0; i < f->count; i++) {
         uint64_t row = f->first + i;
         v->times[row] = h->times[i];
@@ -339,6 +352,7 @@ static bool load_rows(struct verify *v, err *e)
 static void check_row(struct verify *v, uint64_t row)
 {
     int64_t total = 0;
+    assert(row < v->row_count);
     uint64_t vector = v->row_vectors[row];
     if (vector >= v->vector_count) {
         verify_fault(v, "row %" PRIu64 " is of vector %" PRIu64 ", there are %" PRIu64, row, vector,
@@ -385,6 +399,7 @@ static void check_spans(struct verify *v, const struct block_blooms *b, uint32_t
                         const struct block_row_spans *rows)
 {
     const struct block_frame *f = &v->index.spans.v[frame];
+    assert(frame < v->index.spans.n);
     for (uint64_t i = 0; i < f->count; i++) {
         v->out->spans += rows[i].n;
         for (uint32_t s = 0; s < rows[i].n; s++) {
@@ -503,6 +518,7 @@ static void check_datasets(struct verify *v)
 {
     const struct block_service_ref *s = v->service;
     uint32_t known = 0;
+    assert(s->datasets || s->dataset_count == 0);
     if (v->row_count && !v->rows_whole) return;
     for (uint32_t t = 0; t < v->index.type_count; t++) {
         const struct block_dataset *d = known < s->dataset_count ? &s->datasets[known] : NULL;
@@ -622,6 +638,7 @@ bool block_verify(const struct block_source *src, const struct block_verify_opti
 {
     struct verify v = {.src = src, .o = o, .out = out};
     *out = (struct block_verified){0};
+    assert(o->report);
     arena_init(&v.whole, o->memory, WHOLE_MAX);
     arena_init(&v.arena, o->memory, o->cap);
     bool ok = check_block(&v, e);

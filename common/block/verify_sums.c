@@ -16,6 +16,7 @@ struct sums {
 
 static void begin(struct verify *v, struct sums *s, const struct block_node *like)
 {
+    assert(like->width > 0);
     memset(s->v, 0, v->symbols.stack_count * sizeof *s->v);
     s->node = (struct block_node){.slot = like->slot,
                                   .width = like->width,
@@ -43,6 +44,7 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
     str type = v->index.types[k->type];
     char slot[VERIFY_SLOT_TEXT];
     err ignored = {0};
+    assert(s->node.slot == n->slot && s->node.width == n->width);  // begin() was for this node
     verify_slot(slot, n->slot, n->width);
     if (!s->fits) {
         verify_fault(v, "node %u of type %.*s, %s: %s do not fit int64", i, STR(type), slot, of);
@@ -81,6 +83,7 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
 // The first of the key's rows whose time is after ns.
 static uint64_t row_after(const struct verify *v, const struct block_key_ref *k, int64_t ns)
 {
+    assert(k->first_row + k->row_count <= v->row_count);
     return SEARCH(at, k->first_row, k->first_row + k->row_count, v->times[at] <= ns);
 }
 
@@ -97,6 +100,7 @@ static void add_rows(struct verify *v, struct sums *s, uint32_t type)
                                            .total = v->row_totals[row],
                                            .first_ns = v->times[row],
                                            .last_ns = v->times[row]};
+            assert(v->row_vectors[row] < v->vector_count);  // else the rows are not whole
             add(v, s, &one, v->vectors[v->row_vectors[row]], v->factors[row]);
         }
     }
@@ -194,6 +198,7 @@ static void check_widths(struct verify *v, struct sums *s, const struct block_ke
 static void check_totals(struct verify *v, const struct block_key_ref *k, uint32_t key)
 {
     int64_t width = v->src->footer.about.kind == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
+    assert(k->first_total + k->total_count <= v->total_count);
     for (uint32_t i = 0; i < k->node_count; i++) {
         const struct block_node *n = &v->index.nodes[k->first_node + i].node;
         if (n->width <= width) continue;

@@ -267,11 +267,12 @@ static inline bool is_multiple_of_power(uint64_t divisor, uint64_t v)
 }
 
 // In line with a form that the compiler knows, so that the loop does not ask for it.
-static inline void put_column(struct column c, enum form form, const int64_t *v, size_t n,
-                              uint8_t *to)
+static inline uint8_t *put_column(struct column c, enum form form, const int64_t *v, size_t n,
+                                  uint8_t *to)
 {
     for (size_t i = 0; i < n; i++)
         to += varint_put(to, in_form(&c, form, v[i]));
+    return to;
 }
 
 void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
@@ -300,16 +301,18 @@ void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
     wire_put_u64(out, c.divisor);
     uint8_t *to = (uint8_t *)buf_reserve(out, least);
     if (!to) return;
+    uint8_t *end = to + n;
     if (best == PLAIN && least == n) {
         for (size_t i = 0; i < n; i++)
             to[i] = (uint8_t)quotient(&c, v[i]);
     } else if (best == PLAIN) {
-        put_column(c, PLAIN, v, n, to);
+        end = put_column(c, PLAIN, v, n, to);
     } else if (best == DELTA) {
-        put_column(c, DELTA, v, n, to);
+        end = put_column(c, DELTA, v, n, to);
     } else {
-        put_column(c, DELTA_OF_DELTA, v, n, to);
+        end = put_column(c, DELTA_OF_DELTA, v, n, to);
     }
+    assert(end == to + least);  // as many bytes as best_form counted
     out->n += least;
 }
 
