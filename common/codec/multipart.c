@@ -133,12 +133,23 @@ static bool one_part(struct arena *a, str *rest, struct multipart_part *part, er
     return true;
 }
 
+// CRLF "--" boundary. Empty if the arena is exhausted. Not printed: a boundary may have a NUL.
+static str needle_of(struct arena *a, str boundary)
+{
+    const str before = S("\r\n--");
+    char *p = arena_new(a, before.n + boundary.n);
+    if (!p) return (str){0};
+    memcpy(p, before.p, before.n);
+    if (boundary.n) memcpy(p + before.n, boundary.p, boundary.n);
+    return str_make(p, before.n + boundary.n);
+}
+
 bool multipart_parse(struct arena *a, str content_type, str body, struct multipart_part **parts,
                      size_t *count, err *e)
 {
     str boundary = {0};
     if (!boundary_of(a, content_type, &boundary, e)) return false;
-    str needle = arena_printf(a, "\r\n--%.*s", STR(boundary));
+    str needle = needle_of(a, boundary);
     struct multipart_part *out = NULL;
     size_t room = 0;
     size_t n = 0;

@@ -163,6 +163,20 @@ static void multipart_bodies_are_split(void **state)
     arena_release(&a);
 }
 
+static void a_boundary_with_a_nul_is_taken_whole(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct multipart_part *parts = NULL;
+    size_t n = 0;
+    arena_init(&a, NULL, 1 << 16);
+    assert_ok(multipart_parse(&a, S("multipart/form-data; boundary=\"X\0Y\""),
+                              S("--X\0Y\r\n\r\nx\r\n--X\r\n--X\0Y--"), &parts, &n, e));
+    assert_int_equal(n, 1);
+    assert_true(str_is(parts[0].bytes, "x\r\n--X"));
+    arena_release(&a);
+}
+
 static void boundaries_are_found_in_all_spellings(void **state)
 {
     (void)state;
@@ -264,6 +278,7 @@ int main(void)
         cmocka_unit_test(queries_give_decoded_values),
         cmocka_unit_test(encoding_is_undone_by_decoding),
         cmocka_unit_test(multipart_bodies_are_split),
+        cmocka_unit_test(a_boundary_with_a_nul_is_taken_whole),
         cmocka_unit_test(boundaries_are_found_in_all_spellings),
         cmocka_unit_test(broken_bodies_are_refused),
         cmocka_unit_test(the_number_of_parts_is_limited),
