@@ -28,6 +28,7 @@ static int64_t number(const char *p, size_t n)
 {
     int64_t v = 0;
     for (size_t i = 0; i < n; i++) {
+        assert(is_digit(p[i]));
         v = add(times(v, 10), p[i] - '0');
     }
     return v;
@@ -37,6 +38,7 @@ static int64_t number(const char *p, size_t n)
 // March, so that the leap day is the last).
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
+    assert(year > 0 && month >= 1 && month <= 12);
     year -= month <= 2;
     int64_t era = year / 400;
     int64_t year_of_era = year - era * 400;

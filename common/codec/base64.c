@@ -30,6 +30,7 @@ void base64_put(struct buf *out, str bytes, bool padded)
         for (size_t i = left; padded && i < 3; i++)
             *to++ = '=';
     }
+    assert((size_t)(to - from) <= (bytes.n + 2) / 3 * 4);
     out->n += (size_t)(to - from);
 }
 
@@ -50,6 +51,7 @@ bool base64_decode(str text, char *out, size_t *n, err *e)
             text.n--;
     }
     if (text.n % 4 == 1) return err_set(e, ERR_INVALID_ARGUMENT, "base64 text is cut");
+    const size_t room = base64_room(text.n);
     size_t made = 0;
     uint32_t bits = 0;
     unsigned have = 0;
@@ -64,6 +66,7 @@ bool base64_decode(str text, char *out, size_t *n, err *e)
         have -= 8;
         out[made++] = (char)(bits >> have);
     }
+    assert(made <= room);
     *n = made;
     return true;
 }

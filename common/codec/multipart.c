@@ -99,6 +99,7 @@ static enum delimiter delimiter_tail(str s, str *rest)
 // start of the body and of a part, the CRLF may be the one before.
 static enum delimiter next_delimiter(str *rest, str needle, str *before)
 {
+    assert(needle.n > 4 && str_starts(needle, S("\r\n--")));
     str dashes = str_slice(needle, 2, needle.n);
     if (str_starts(*rest, dashes)) {
         str tail = str_slice(*rest, dashes.n, rest->n);

@@ -112,6 +112,7 @@ static void normalise(const struct counts *c, uint16_t *slots)
 {
     uint32_t sum = 0;
     unsigned most = 0;
+    assert(c->sum > 0);
     for (unsigned t = 0; t < RANS_TOKENS; t++) {
         slots[t] = 0;
         if (!c->v[t]) continue;
@@ -127,6 +128,7 @@ static void normalise(const struct counts *c, uint16_t *slots)
         for (unsigned t = 1; t < RANS_TOKENS; t++) {
             if (slots[t] > slots[largest]) largest = t;
         }
+        assert(slots[largest] > 1);  // a token that occurs keeps a slot
         slots[largest]--;
     }
     assert(sum <= SLOTS);
@@ -217,6 +219,7 @@ static void put_words(const struct rans_writer *x, const struct tables *t,
 bool rans_end(struct rans_writer *x, struct arena *a, const uint8_t *kinds, unsigned contexts,
               struct buf *out, err *e)
 {
+    assert(contexts <= RANS_CONTEXTS_MAX && x->n <= x->most);
     struct counts *c = ARENA_ARRAY(a, struct counts, contexts);
     struct tables t = {.slots = arena_array(a, sizeof *t.slots, contexts)};
     uint16_t(*starts)[RANS_TOKENS] = arena_array(a, sizeof *starts, contexts);

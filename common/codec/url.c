@@ -25,6 +25,7 @@ str url_decode(struct arena *a, str s, bool plus_is_space)
             out[n++] = plus_is_space && s.p[i] == '+' ? ' ' : s.p[i];
         }
     }
+    assert(n <= s.n);
     return str_make(out, n);
 }
 

@@ -102,6 +102,7 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
         (struct profile_sample){.first_location = p->stack_location_count,
                                 .location_count = (uint32_t)frames};
     p->stack_location_count += (uint32_t)frames;
+    assert(p->stack_location_count <= f->stack_cap && p->sample_count <= f->value_cap);
     return true;
 }
 

@@ -30,6 +30,7 @@ static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
     }
     *missing |= none;
     p->stack_location_count = (uint32_t)(to - p->stack_locations);
+    assert(p->stack_location_count <= d->stack_cap);
     return true;
 }
 
@@ -102,6 +103,7 @@ INLINE bool quick_stack(struct pprof *d, struct cursor c, struct reading *r)
         *to++ = row;
     }
     p->stack_location_count = (uint32_t)(to - p->stack_locations);
+    assert(p->stack_location_count <= d->stack_cap);
     return at == c.end;
 }
 
@@ -194,6 +196,7 @@ static bool read_sample(struct pprof *d, const struct field *f)
         p->label_count = s.first_label;
         return true;
     }
+    assert(p->stack_location_count >= s.first_location && p->label_count >= s.first_label);
     s.location_count = p->stack_location_count - s.first_location;
     s.label_count = p->label_count - s.first_label;
     assert(p->sample_count < d->extents[FIELD_SAMPLE].count);

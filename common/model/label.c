@@ -24,6 +24,7 @@ static void merge_runs(const label *v, label *out, size_t from, size_t middle, s
 {
     size_t a = from;
     size_t b = middle;
+    assert(from <= middle && middle <= to);
     for (size_t i = from; i < to; i++) {
         bool left = a < middle && (b == to || str_cmp(v[a].name, v[b].name) <= 0);
         out[i] = left ? v[a++] : v[b++];
@@ -172,6 +173,7 @@ labels labels_copy(struct arena *a, labels ls)
     label *v = ARENA_ARRAY(a, label, ls.n);
     char *at = arena_new(a, bytes);
     if (!v || !at) return (labels){0};
+    const char *end = at + bytes;
     for (size_t i = 0; i < ls.n; i++) {
         const str parts[2] = {ls.v[i].name, ls.v[i].value};
         str copies[2];
@@ -182,6 +184,7 @@ labels labels_copy(struct arena *a, labels ls)
         }
         v[i] = (label){copies[0], copies[1]};
     }
+    assert(at == end);
     return (labels){v, ls.n};
 }
 

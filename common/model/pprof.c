@@ -9,6 +9,10 @@
 
 // pprof.c - in four steps: (1) the sums of stacks, after truncation; (2) locations, as unique
 // chains of frames; (3) numbers for the rows in use; (4) the message, field by field.
+
+// Strings that may not be in the table: "", four of the header, "other".
+#define STRINGS_OUTSIDE 6
+
 struct exporter {
     struct arena *arena;
     const struct symbol_table *t;
@@ -112,6 +116,7 @@ static uint32_t chain(struct exporter *x, struct chain_index *index, uint32_t ou
         if (c->outer == outer && c->frame == frame) return index->slots[at];
     }
     uint32_t id = ++x->chain_count;
+    assert(id < x->t->stack_count && outer < id);
     x->chains[id] = (struct chain){.outer = outer,
                                    .base = outer ? x->chains[outer].base : frame,
                                    .frame = frame};
@@ -165,8 +170,7 @@ static bool number_rows(struct exporter *x)
     x->function_ids = ARENA_ARRAY(x->arena, uint32_t, t->function_count);
     x->mapping_ids = ARENA_ARRAY(x->arena, uint32_t, t->mapping_count);
     x->string_ids = ARENA_ARRAY(x->arena, uint32_t, t->string_count);
-    // Besides the table's: "", four of the header, "other".
-    x->strings = ARENA_ARRAY(x->arena, str, (size_t)t->string_count + 6);
+    x->strings = ARENA_ARRAY(x->arena, str, (size_t)t->string_count + STRINGS_OUTSIDE);
     if (!x->function_ids || !x->mapping_ids || !x->string_ids || !x->strings) return false;
     for (uint32_t i = 1; i <= x->chain_count; i++) {
         struct chain *c = &x->chains[i];
@@ -180,14 +184,20 @@ static bool number_rows(struct exporter *x)
     return true;
 }
 
+static void add_string(struct exporter *x, str text)
+{
+    assert(x->string_count < x->t->string_count + STRINGS_OUTSIDE);
+    x->strings[x->string_count++] = text;
+}
+
 // The id of a string that may not be in the table (header, "other"); such strings come first.
 static uint32_t string(struct exporter *x, str text)
 {
     for (uint32_t i = 0; i < x->string_count; i++) {
         if (str_eq(x->strings[i], text)) return i;
     }
-    x->strings[x->string_count] = text;
-    return x->string_count++;
+    add_string(x, text);
+    return x->string_count - 1;
 }
 
 static uint32_t string_row(struct exporter *x, uint32_t row, uint32_t outside)
@@ -198,8 +208,8 @@ static uint32_t string_row(struct exporter *x, uint32_t row, uint32_t outside)
         for (uint32_t i = 1; i < outside; i++) {
             if (str_eq(x->strings[i], text)) return i;
         }
-        x->strings[x->string_count] = text;
-        x->string_ids[row] = x->string_count++;
+        x->string_ids[row] = x->string_count;
+        add_string(x, text);
     }
     return x->string_ids[row];
 }
@@ -220,8 +230,11 @@ static void put_sample(struct exporter *x, uint32_t stack, bool other, int64_t v
     if (stack || other) {
         size_t ids = pb_begin(x->out, 1);
         if (other) pb_put_varint(x->out, x->location_count + 1);
-        for (; stack; stack = x->caller[stack])
-            pb_put_varint(x->out, x->chains[x->chain_of[stack]].id);
+        for (; stack; stack = x->caller[stack]) {
+            uint32_t location = x->chains[x->chain_of[stack]].id;
+            assert(location > 0 && x->caller[stack] < stack);
+            pb_put_varint(x->out, location);
+        }
         pb_end(x->out, ids);
     }
     size_t values = pb_begin(x->out, 2);

@@ -115,6 +115,7 @@ static bool make_template(struct arena *a, const struct regex *re, str text,
         }
     }
     struct relabel_part rest = {str_slice(text, from, text.n), RELABEL_LITERAL};
+    assert(t->most <= (re ? regex_group_count(re) : 1));  // relabel.c takes this many matches
     return add_part(a, t, &cap, rest) || arena_ok(a, e);
 }
 
@@ -144,6 +145,7 @@ static bool refuse(enum relabel_action action, const char *field, const char *wh
 // Refuses fields that the action does not use: a user who sets one expects an effect.
 static bool check_extra(const struct relabel_config *c, enum relabel_action action, err *e)
 {
+    assert(action < RELABEL_ACTION_COUNT);
     unsigned rules = actions[action].rules;
     const struct {
         const char *field;
@@ -281,6 +283,7 @@ bool relabel_with_defaults(struct arena *a, const struct relabel_rules *rules,
         for (size_t k = 0; k < parts[i].n; k++)
             v[n++] = parts[i].v[k];
     }
+    assert(n == own.n + rules->n);
     *out = (struct relabel_rules){v, n};
     return true;
 }
