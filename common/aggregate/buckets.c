@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// buckets.c - extents and the look-up of a bucket.
 #include "aggregate/buckets.h"
 
 #include "base/search.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// exemplar.c - the order of exemplars and their message.
 #include "aggregate/exemplar.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// heat.c - a value counts in the extent, and in the cell of its slot and bucket.
 #include "aggregate/heat.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// inventory.c - adds up what there is, and its message.
 #include "aggregate/inventory.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// label_sets.c - sets found by hash while they are added, sorted at the end.
 #include "aggregate/label_sets.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// site.c - sums are made in 128 bits, so that only the result has to fit 64.
 #include "aggregate/site.h"
 
 #include "model/columns.h"

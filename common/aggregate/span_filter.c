@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// span_filter.c - sorted lists of ids, searched.
 #include "aggregate/span_filter.h"
 
 #include <stdlib.h>

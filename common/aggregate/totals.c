@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// totals.c - what a point shows, how two points become one, and the messages of totals.
 #include "aggregate/totals.h"
 
 #include "codec/pb.h"

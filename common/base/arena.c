@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// arena.c - chunks that grow with the arena, and hooks that run at its release. The chunk in use is
+// the first of a list; a large allocation has a chunk of its own.
 #include "base/arena.h"
 
 #include <stdalign.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// buf.c - room that grows up to the cap, and putting bytes, numbers, formats and paragraphs there.
 #include "base/buf.h"
 
 #include <stdarg.h>

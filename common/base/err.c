@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// err.c - the table of codes, and messages that are put together from the inside out and cut at a
+// character.
 #include "base/err.h"
 
 #include <stdarg.h>

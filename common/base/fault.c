@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// fault.c - reads FLAMETREE_FAULTS once, counts how often each point is passed, and does what was
+// asked for there.
 #include "base/fault.h"
 
 #include "base/str.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// hash.c - XXH64 by its library, the keyed hash of tables, and CRC32C by the processor or by a
+// table.
 #include "base/hash.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// map.c - slots of a table: finding, putting, removing, growing. A slot has a part of the hash, so
+// a table grows without a look at the rows of its owner.
 #include "base/map.h"
 
 #ifdef FT_FAULTS

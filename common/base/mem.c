@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// mem.c - counting against budgets and all their parents, and the pieces that a thread keeps.
 #include "base/mem.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// regex.c - bounds and short cuts in front of RE2: a pattern that is only a list of values is
+// looked up instead of run.
 #include "base/mem.h"
 #include "base/regex_int.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// regex_re2.cc - RE2 behind functions of C. No exception leaves this file.
 extern "C" {
 #include "base/regex_int.h"
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// shelf.c - buckets of items, and the list of last use through the same items.
 #include "base/shelf.h"
 
 #include "base/map.h"

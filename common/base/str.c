@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// str.c - comparing, finding and cutting bytes; numbers that are whole texts; the check for UTF-8.
 #include "base/str.h"
 
 #define DISTANCE_MAX 64

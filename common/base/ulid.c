@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ulid.c - ULIDs and UUIDs: made, printed, read.
 #include "base/ulid.h"
 
 static const char crockford[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// utf8.c - one character at a time; the check of whole texts is in str.c.
 #include "base/utf8.h"
 
 size_t utf8_get(str s, uint32_t *c)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// block.c - where a service and a series belong: these numbers are part of the format.
 #include "block/block.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// order.c - marks the rows that are needed, numbers them, and copies them in the new order.
 #include "block/order.h"
 
 // For each row first a mark whether it is used, then its new number; 0: it is left out. Row 0, the

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// reader.c - the trailer, the footer, and the contents of a section.
 #include "block/reader.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// source.c - opens blocks by their tails and reads sections, many with one call of the origin.
 #include "block/source.h"
 
 #include <inttypes.h>

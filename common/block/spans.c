@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// spans.c - frames of spans and their bloom filters, written and read.
 #include "block/spans.h"
 
 #include "base/hash.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// attime.c - digits, dates and offsets. Arithmetic saturates: a time beyond 64 bits is the last or
+// the first one.
 #include "codec/attime.h"
 
 #define DAY_S     86400

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// base64.c - three bytes to four characters and back.
 #include "codec/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

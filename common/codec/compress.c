@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// compress.c - gzip by libdeflate and zstd by its library, into room that grows up to the cap.
 #include "codec/compress.h"
 
 #include <libdeflate.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// json.c - a state for what may come next, and a bit for each open array or object.
 #include "codec/json.h"
 
 #include "base/utf8.h"

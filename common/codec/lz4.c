@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lz4.c - the library with checked sizes: it counts in int.
 #include "codec/lz4.h"
 
 #include <limits.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// media.c - tokens and quoted strings of header fields.
 #include "codec/media.h"
 
 static bool is_token_byte(unsigned char c)

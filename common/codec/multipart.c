@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// multipart.c - cuts a body at its delimiter lines, then each part into its header and its bytes.
 #include "codec/multipart.h"
 
 #include "codec/media.h"

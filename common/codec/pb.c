@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pb.c - reading and writing the wire format, and the scan that bounds what protobuf-c would
+// allocate for a message before it is called.
 #include "codec/pb.h"
 
 #define FIELD_MAX  ((1u << 29) - 1)

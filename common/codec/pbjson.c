@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pbjson.c - walks the descriptors of protobuf-c with a stack of DEPTH_MAX frames, so nothing
+// recurses on input.
 #include "codec/pbjson.h"
 
 #include "codec/base64.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// rans.c - tokens are collected first, since their frequencies make the tables, and coded from the
+// last to the first, so that they are read from the first to the last.
 #include "codec/rans.h"
 
 #define SLOTS     (1u << RANS_BITS)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// url.c - percent-encoding both ways, and pairs of a query string.
 #include "codec/url.h"
 
 static int digit(char c)

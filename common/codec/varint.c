@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// varint.c - numbers of more than one byte, and passing over many of them, eight bytes at a time.
 #include "codec/varint.h"
 
 #include <endian.h>

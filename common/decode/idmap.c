@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// idmap.c - an array for small ids, an index for the others.
 #include "decode/idmap.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// inflate.c - tells gzip by its first bytes; other bytes stay where they are.
 #include "decode/inflate.h"
 
 #include "codec/compress.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// dot.c - three passes over the tree: (1) the function of each node; (2) a walk that adds up
+// functions, of which the largest are chosen; (3) a walk that adds up the edges between these.
 #include "model/dot.h"
 
 #include "base/hash.h"
@@ -10,8 +13,6 @@
 
 #define NONE UINT32_MAX
 
-// dot.c - three passes over the tree: (1) the function of each node; (2) a walk that adds up
-// functions, of which the largest are chosen; (3) a walk that adds up the edges between these.
 // `open` counts how often a function or an edge is on the path from the root to the current node,
 // so that recursion counts once.
 struct function {

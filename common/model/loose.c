@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// loose.c - the set of loose rows, found by hash; its bytes are the keys one after the other.
 #include "model/loose.h"
 
 #include "base/hash.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pprof.c - in four steps: (1) the sums of stacks, after truncation; (2) locations, as unique
+// chains of frames; (3) numbers for the rows in use; (4) the message, field by field.
 #include "model/pprof.h"
 
 #include "base/hash.h"
@@ -6,9 +9,6 @@
 #include "codec/pb.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
-
-// pprof.c - in four steps: (1) the sums of stacks, after truncation; (2) locations, as unique
-// chains of frames; (3) numbers for the rows in use; (4) the message, field by field.
 
 // Strings that may not be in the table: "", four of the header, "other".
 #define STRINGS_OUTSIDE 6

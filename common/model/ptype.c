@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ptype.c - five parts between colons; a sixth is ignored, as Pyroscope does.
 #include "model/ptype.h"
 
 #include "model/label.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/utf8.h"
-#include "model/label.h"
-
+//
 // selector.c - parses and matches selectors. Prometheus's grammar of a vector selector
 // (promql/parser, entry point "metric selector") is
 //
@@ -9,6 +7,9 @@
 //     matcher  = (name | quoted) op quoted | quoted          the last is a metric name
 //
 // Blanks and comments (# to the end of the line) may stand between tokens.
+#include "base/utf8.h"
+#include "model/label.h"
+
 struct parser {
     struct arena *arena;
     str text;
