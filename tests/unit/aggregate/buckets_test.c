@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values are in the right bucket, and extents of parts are that of the whole.
 #include "aggregate/buckets.h"
 #include "base/buf.h"
 #include "lib/test.h"

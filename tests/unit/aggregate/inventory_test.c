@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Profiles, series, times and sizes add up.
 #include "aggregate/inventory.h"
 #include "base/buf.h"
 #include "lib/test.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Sets and names are distinct and in order.
 #include "aggregate/label_sets.h"
 #include "codec/pb.h"
 #include "unit/model/random.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Times belong to the point that covers them, at the ends of int64 too.
 #include "aggregate/points.h"
 #include "lib/test.h"
 

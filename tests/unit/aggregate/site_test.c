@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What lies under a call site counts, in a table that grows too, and its sum is refused only for
+// its size.
 #include "aggregate/site.h"
 #include "model/columns.h"
 #include "unit/model/stacks.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A filter selects the profiles, spans and traces that are in its lists, by a table.
 #include "aggregate/span_filter.h"
 #include "unit/model/random.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Aggregates while their allocations fail one by one, from rows and from bytes.
 #include "aggregate/heat.h"
 #include "aggregate/label_sets.h"
 #include "aggregate/site.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Codes, messages and how a caller adds its place to them.
 #include "base/err.h"
 #include "base/str.h"
 #include "lib/test.h"

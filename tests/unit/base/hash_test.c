@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// XXH64 and CRC32C have their published values; the keyed hash reads every bit and spreads.
 #include "base/hash.h"
 #include "lib/test.h"
 

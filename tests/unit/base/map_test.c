@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// An index of rows finds each row again, among equal hashes too.
 #include "base/hash.h"
 #include "base/map.h"
 #include "lib/test.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Budgets, arenas, growing buffers and the pieces that a thread keeps: what is counted, what is
+// refused, and what a failed allocation leaves.
 #include "base/arena.h"
 #include "base/buf.h"
 #include "lib/test.h"

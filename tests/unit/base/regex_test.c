@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Expressions match whole values as in Prometheus, and cost no more memory than their bounds say.
 #include "base/mem.h"
 #include "base/regex.h"
 #include "lib/test.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Items are found by key, and listed in order of last use.
 #include "base/hash.h"
 #include "base/shelf.h"
 #include "lib/test.h"

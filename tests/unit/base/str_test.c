@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Bytes that borrow: order, parts, distances, numbers, and the check for UTF-8 against its
+// definition.
 #include "base/str.h"
 #include "lib/test.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Arenas, buffers and tables while their allocations fail one by one.
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ULIDs and UUIDs are printed and read as their specifications say.
 #include "base/ulid.h"
 #include "lib/test.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Every character of Unicode is written and read back, and nothing else is.
 #include "base/utf8.h"
 #include "lib/test.h"
 

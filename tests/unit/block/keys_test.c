@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Labels of keys come back from their columns, and matchers select what they mean.
 #include "block/keys.h"
 #include "lib/arena.h"
 #include "lib/selector.h"

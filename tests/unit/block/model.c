@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// model.c - makes random blocks as plain lists, and writes them.
 #include "unit/block/model.h"
 
 struct model_row {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// model_read.c - reads a block, service by service, and compares it with its model.
 #include "unit/block/model_read.h"
 
 str model_section(str bytes, const struct block_extent *x)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// old.c - the bytes of the blocks, as C strings.
 #include "unit/block/old.h"
 
 const char old_raw[] =

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Symbols in the order of a block: only used rows, stacks depth first, siblings as they were.
 #include "block/order.h"
 #include "lib/arena.h"
 #include "unit/model/random.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// random_block.c - makes the rows, then the nodes and totals that follow from them.
 #include "unit/block/random_block.h"
 
 #include "block/order.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// read_all.c - goes through the sections in the order of the footer and the index.
 #include "unit/block/read_all.h"
 
 static bool section(struct arena *a, str bytes, const struct block_extent *x, str *contents, err *e)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Random blocks of every kind are read as they were written.
 #include "unit/block/model_read.h"
 
 static void what_is_written_is_read(void **state)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Blocks are opened and their sections read in few reads; damage, a store that fails and lack of
+// memory are told with the name of the block.
 #include "block/source.h"
 #include "lib/memstore.h"
 #include "store/origin.h"

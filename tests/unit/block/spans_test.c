@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Spans come back from their frame, and a filter contains every span that was put into it.
 #include "block/reader.h"
 #include "block/spans.h"
 #include "lib/arena.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writing and reading blocks while allocations and calls fail one by one.
 #include "block/keys.h"
 #include "block/source.h"
 #include "block/spans.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The check of a whole block finds nothing in a good one, and every flipped byte in a bad one.
 #include "block/verify.h"
 #include "lib/memstore.h"
 #include "store/origin.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Times of URLs in every form, by a table.
 #include "codec/attime.h"
 #include "lib/test.h"
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Data comes back from gzip and zstd; damage, cuts, lies about sizes and lack of memory are told
+// apart.
 #include "codec/compress.h"
 #include "lib/test.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Texts become tokens or a fault with its place; values that are written read back equal.
 #include "codec/json.h"
 #include "lib/test.h"
 

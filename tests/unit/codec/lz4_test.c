@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// LZ4 blocks come back, alone and against a base, and stay within their room.
 #include "codec/lz4.h"
 #include "lib/test.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Media types and their parameters, by a table.
 #include "codec/media.h"
 #include "lib/test.h"
 

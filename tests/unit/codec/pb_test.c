@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wire format of protobuf: reading, writing, and the scan that bounds what a message makes
+// protobuf-c allocate.
 #include "codec/pb.h"
 #include "lib/sample.h"
 #include "lib/test.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JSON of messages: many spellings come in, one goes out.
 #include "codec/pb.h"
 #include "codec/pbjson.h"
 #include "lib/sample.h"

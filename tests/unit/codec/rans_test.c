@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Numbers come back from their code, which is about as long as their entropy; damage ends reading.
 #include "codec/rans.h"
 #include "lib/arena.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Codecs while their allocations fail one by one.
 #include "codec/base64.h"
 #include "codec/compress.h"
 #include "codec/json.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Text and ids that collide under a hash without a key do not crowd the tables of decoders.
 #include "base/buf.h"
 #include "codec/pb.h"
 #include "decode/decode.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Collapsed text becomes samples, line by line.
 #include "base/buf.h"
 #include "decode/decode.h"
 #include "lib/test.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The language of a profile is told by names in it, by a table.
 #include "decode/decode.h"
 #include "lib/test.h"
 

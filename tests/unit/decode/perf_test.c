@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Output of perf script becomes the collapsed text that stackcollapse would make.
 #include "decode/perf.h"
 #include "lib/test.h"
 

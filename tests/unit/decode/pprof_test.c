@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pprof is read field by field, in every order and encoding, and refused in Pyroscope's words.
 #include "decode/decode.h"
 #include "lib/arena.h"
 #include "lib/pprof.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Decoders while their allocations fail one by one.
 #include "codec/compress.h"
 #include "decode/decode.h"
 #include "lib/pprof.h"

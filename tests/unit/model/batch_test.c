@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Batches are read as they were written, have the bytes of docs/formats/batch.md, and are refused
+// if something in them does not hold together.
 #include "codec/pb.h"
 #include "lib/test.h"
 #include "model/batch.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Vectors in columns: their bytes, and that every way of adding them gives the sums of a plain
+// loop.
 #include "lib/arena.h"
 #include "model/columns.h"
 #include "unit/model/random.h"

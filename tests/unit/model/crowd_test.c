@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Keys that collide under a hash without a key do not crowd the tables of trees, functions, graphs
+// and loose rows.
 #include "lib/crowd.h"
 #include "model/dot.h"
 #include "model/flamegraph.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Mangled names of C++ and Rust become readable; hostile ones end soon and stay as they are.
 #include "lib/test.h"
 #include "model/demangle.h"
 

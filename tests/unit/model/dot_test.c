@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Call graphs show the functions and edges of their tree.
 #include "model/dot.h"
 #include "unit/model/stacks.h"
 

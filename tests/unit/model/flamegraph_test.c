@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Levels of flame graphs and diffs are Pyroscope's, and those of random trees can be drawn.
 #include "codec/pb.h"
 #include "model/flamegraph.h"
 #include "unit/model/random.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Function tables equal brute force over the stacks.
 #include "codec/pb.h"
 #include "model/functions.h"
 #include "unit/model/random.h"

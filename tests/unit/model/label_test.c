@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Label sets: sorting, comparing, fingerprints, quoting, copies.
 #include "base/hash.h"
 #include "lib/test.h"
 #include "model/label.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Loose rows are found with the keeper that was noted first.
 #include "lib/test.h"
 #include "model/loose.h"
 

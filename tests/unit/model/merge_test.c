@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Sources of several symbol tables merge into one table and one sum for each stack, in any order.
 #include "model/merge.h"
 #include "model/vector.h"
 #include "unit/model/random.h"

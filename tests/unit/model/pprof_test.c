@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Exported profiles have a sample for each stack, all fields, and the total of their tree.
 #include "codec/pb.h"
 #include "model/pprof.h"
 #include "model/vector.h"

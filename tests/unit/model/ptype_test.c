@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Ids of profile types, by a table, with Pyroscope's words for those that are refused.
 #include "lib/test.h"
 #include "model/ptype.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// random.c - numbers, symbol tables and sums that follow from a seed.
 #include "unit/model/random.h"
 
 uint64_t random_next(struct random *r)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Selectors are read, refused and matched as Prometheus does it, and a request ends while many are
+// compiled.
 #include "lib/selector.h"
 #include "lib/test.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stacks.c - sums of stacks from text, and trees as text.
 #include "unit/model/stacks.h"
 
 uint32_t frame_of_text(struct symbols *s, str text, err *e)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rows of symbols are interned, counted and remapped without recursion.
 #include "model/symbols.h"
 #include "unit/model/stacks.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Symbols are read as they were written; every reference and every cut is checked.
 #include "codec/pb.h"
 #include "model/symbols.h"
 #include "unit/model/random.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The data model while its allocations fail one by one.
 #include "lib/torture.h"
 #include "model/batch.h"
 #include "model/columns.h"

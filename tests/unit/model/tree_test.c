@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Trees equal brute force over their stacks; truncation keeps the total; bytes are Pyroscope's.
 #include "model/tree.h"
 #include "unit/model/random.h"
 #include "unit/model/stacks.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Vectors have the bytes of docs/formats/vector.md, and sums are exact or out of range.
 #include "lib/test.h"
 #include "model/vector.h"
 
