@@ -35,6 +35,22 @@ bool heat_add(struct cells *c, struct extent *extent, const struct heat_want *w,
            cells_add(c, row, 0, 1, e) && (!w->exemplars || cells_offer(c, s, row, x, e));
 }
 
+bool heat_add_row(struct cells *c, struct extent *extent, const struct heat_want *w,
+                  struct cells_series *s, const struct source_row *r, err *e)
+{
+    if (w->kind == EXEMPLAR_PROFILE) {
+        const struct exemplar x = source_row_exemplar(r, r->total);
+        return heat_add(c, extent, w, s, &x, e);
+    }
+    for (uint32_t i = 0; i < r->spans; i++) {
+        struct exemplar x;
+        bool any = false;
+        if (!source_row_span(r, i, &x, &any, e)) return false;
+        if (any && !heat_add(c, extent, w, s, &x, e)) return false;
+    }
+    return true;
+}
+
 // ---- the wire
 
 static bool encode_cell(const struct cells *c, const struct cell *cell, struct buf *out, err *e)

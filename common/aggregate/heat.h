@@ -11,6 +11,7 @@
 #include "aggregate/buckets.h"
 #include "aggregate/cells.h"
 #include "aggregate/points.h"
+#include "aggregate/source_row.h"
 
 // What is asked for.
 struct heat_want {
@@ -28,6 +29,10 @@ bool heat_check(const struct heat_want *w, err *e) MUST_CHECK;
 // Counts a profile or a span, given as an exemplar. Its labels are taken from the series.
 bool heat_add(struct cells *c, struct extent *extent, const struct heat_want *w,
               struct cells_series *s, const struct exemplar *x, err *e) MUST_CHECK;
+
+// Counts a row or its spans, as asked for.
+bool heat_add_row(struct cells *c, struct extent *extent, const struct heat_want *w,
+                  struct cells_series *s, const struct source_row *r, err *e) MUST_CHECK;
 
 // Writes finished cells as messages HeatGroup in `field`; and merges one such message.
 bool heat_encode(const struct cells *c, struct buf *out, uint32_t field, err *e) MUST_CHECK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// totals.c - what a point shows, how two points become one, and the messages of totals.
+// totals.c - adding rows, what a point shows, how two points become one, and the messages.
 #include "aggregate/totals.h"
 
 #include "codec/pb.h"
@@ -14,6 +14,41 @@ bool totals_check(const struct totals_want *w, err *e)
     }
     return w->step_ns > 0 ||
            err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1", (long long)w->step_ns);
+}
+
+// ---- adding
+
+// The row, or each of its spans, as an exemplar of its cell.
+static bool offer(struct cells *c, const struct totals_want *w, struct cells_series *s,
+                  uint32_t cell, const struct exemplar *profile, const struct source_row *r, err *e)
+{
+    if (w->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, profile, e);
+    for (uint32_t i = 0; i < r->spans; i++) {
+        struct exemplar x;
+        bool any = false;
+        if (!source_row_span(r, i, &x, &any, e)) return false;
+        if (any && !cells_offer(c, s, cell, &x, e)) return false;
+    }
+    return true;
+}
+
+bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
+                    int64_t point, const struct source_row *r, err *e)
+{
+    int64_t value = 0;
+    bool any = false;
+    uint32_t cell = 0;
+    if (!source_row_value(r, &value, &any, e) || !cells_at(c, s, point, 0, &cell, e) ||
+        !cells_add(c, cell, value, 1, e)) {
+        return false;
+    }
+    const struct exemplar profile = source_row_exemplar(r, value);
+    if (w->exemplars && any && !offer(c, w, s, cell, &profile, r, e)) return false;
+    for (uint32_t i = 0; i < r->notes; i++) {
+        label note = r->source->note(r->row, i);
+        if (!cells_annotate(c, cell, note, r->source->notes_last, e)) return false;
+    }
+    return true;
 }
 
 // ---- showing

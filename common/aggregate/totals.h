@@ -2,17 +2,18 @@
 //
 // totals.h - sums and numbers of profiles over time, in groups, with exemplars and annotations.
 //
-// A source of rows (a head, blocks) asks for the cell of a row, works out the row's value, and adds
-// it. Totals of another answer are merged from their bytes by totals_merge_bytes.
+// A source of rows (a head, blocks) finds the point of each row and adds it. Totals of another
+// answer are merged from their bytes by totals_merge_bytes.
 //
 //     struct cells_series s = {.ls = labels of the series, .lasting = true};
 //     for each row of it:
-//         if (!points_at(&t.points, time_ns, &point)) continue;
-//         cells_at(&t.cells, &s, point, 0, &row, e) && cells_add(&t.cells, row, value, 1, e) ...
+//         if (!points_at(&points, row.time_ns, &point)) continue;
+//         totals_add_row(&cells, want, &s, point, &row, e) ...
 #pragma once
 
 #include "aggregate/cells.h"
 #include "aggregate/points.h"
+#include "aggregate/source_row.h"
 
 // What is asked for. With a call site (names from the root) only entries under it count; a profile
 // without any such entry still counts as a profile, with value 0.
@@ -36,6 +37,10 @@ static inline struct points totals_points(const struct totals_want *w)
 {
     return (struct points){.first_ns = w->first_ns, .step_ns = w->step_ns, .count = w->points};
 }
+
+// Adds a row to a point: its value, its annotations, and the exemplars that are asked for.
+bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
+                    int64_t point, const struct source_row *r, err *e) MUST_CHECK;
 
 // A cell as it is shown.
 struct total {

@@ -22,30 +22,12 @@ struct heat_series {
     struct cells_series cells;
 };
 
-static bool count(struct heat_series *s, const struct exemplar *x, err *e)
-{
-    struct heat_read *t = s->t;
-    return heat_add(t->cells, t->extent, t->want, &s->cells, x, e);
-}
-
 static bool add_row(struct heat_series *s, const struct row *row, err *e)
 {
     struct heat_read *t = s->t;
     if (!walk_counts(t->walk, s->service, s->series, row)) return true;
-    if (t->want->kind == EXEMPLAR_PROFILE) {
-        const struct exemplar x = exemplar_of_row(row);
-        return count(s, &x, e);
-    }
-    for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
-        struct exemplar x = exemplar_of_span(row, i);
-        bool any = false;
-        if (x.span_id == 0) continue;
-        if (!site_sum_vector(&s->all, row_span_vector(row->spans, i), 1, &x.value, &any, e)) {
-            return false;
-        }
-        if (any && !count(s, &x, e)) return false;
-    }
-    return true;
+    const struct source_row r = head_source_row(row, &s->all, t->want->kind == EXEMPLAR_SPAN);
+    return heat_add_row(t->cells, t->extent, t->want, &s->cells, &r, e);
 }
 
 static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)

@@ -40,52 +40,15 @@ struct totals_series {
     struct cells_series cells;
 };
 
-static bool offer(struct totals_series *s, uint32_t cell, const struct row *row, int64_t value,
-                  err *e)
-{
-    struct totals_read *t = s->t;
-    struct exemplar x = exemplar_of_row(row);
-    x.value = value;
-    if (t->want->exemplars == EXEMPLAR_PROFILE) {
-        return cells_offer(t->cells, &s->cells, cell, &x, e);
-    }
-    for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
-        bool any = false;
-        x = exemplar_of_span(row, i);
-        if (x.span_id == 0) continue;
-        if (!site_sum_vector(&t->site, row_span_vector(row->spans, i), 1, &x.value, &any, e)) {
-            return false;
-        }
-        if (any && !cells_offer(t->cells, &s->cells, cell, &x, e)) return false;
-    }
-    return true;
-}
-
-static bool annotate(struct totals_read *t, uint32_t cell, const struct row_notes *notes, err *e)
-{
-    for (uint32_t i = 0; notes && i < notes->count; i++) {
-        if (!cells_annotate(t->cells, cell, row_note(notes, i), true, e)) return false;
-    }
-    return true;
-}
-
 static bool add_row(struct totals_series *s, const struct row *row, err *e)
 {
     struct totals_read *t = s->t;
     int64_t point = 0;
-    int64_t value = row->total;
-    uint32_t cell = 0;
-    bool any = true;
     if (!points_at(&t->points, row->time_ns, &point)) return true;
     if (!walk_counts(t->walk, s->service, s->series, row)) return true;
-    if (t->site.n &&
-        !site_sum_vector(&t->site, payload_view(row->vector), row->factor, &value, &any, e)) {
-        return false;
-    }
-    return cells_at(t->cells, &s->cells, point, 0, &cell, e) &&
-           cells_add(t->cells, cell, value, 1, e) &&
-           (!t->want->exemplars || !any || offer(s, cell, row, value, e)) &&
-           annotate(t, cell, row->notes, e);
+    struct source_row r = head_source_row(row, &t->site, t->want->exemplars == EXEMPLAR_SPAN);
+    if (t->site.n) r.vector = payload_view(row->vector);
+    return totals_add_row(t->cells, t->want, &s->cells, point, &r, e);
 }
 
 static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)

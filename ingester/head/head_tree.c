@@ -21,7 +21,8 @@ static bool add_spans(struct tree_read *t, const struct row *row, uint32_t stack
 {
     bool found = false;
     for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
-        const struct exemplar x = exemplar_of_span(row, i);
+        struct exemplar x = {0};
+        exemplar_of_span(row, i, &x);
         if (!span_filter_has_span(&t->filter, x.span_id, x.has_trace, x.trace)) continue;
         if (!vector_add(row_span_vector(row->spans, i), 1, t->sums, stacks, e)) return false;
         found = true;

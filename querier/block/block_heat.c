@@ -11,33 +11,15 @@ struct heat {
     struct block_scans scans;
 };
 
-static bool count(struct heat *t, const struct block_hit *h, const struct exemplar *x, err *e)
-{
-    struct merged *m = t->w->m;
-    struct cells_series *s = NULL;
-    return block_series_of(t->w, h->unit, h->unit->of_want, h->key, &s, e) &&
-           heat_add(&m->heat, &m->extent, &t->want, s, x, e);
-}
-
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct heat *t = arg;
+    struct merged *m = t->w->m;
     const struct site all = {.stacks = h->unit->index->stack_count};
-    (void)columns;
-    if (t->want.kind == EXEMPLAR_PROFILE) {
-        struct exemplar x = block_exemplar(h, NULL);
-        x.value = h->total;
-        return count(t, h, &x, e);
-    }
-    for (uint32_t i = 0; h->spans && i < h->spans->n; i++) {
-        const struct block_span *span = &h->spans->v[i];
-        struct exemplar x = block_exemplar(h, span);
-        bool any = false;
-        if (span->span_id == 0) continue;
-        if (!site_sum_columns(&all, &t->scratch, span->vector, 1, &x.value, &any, e)) return false;
-        if (any && !count(t, h, &x, e)) return false;
-    }
-    return true;
+    const struct source_row r = block_source_row(h, columns, &all, &t->scratch);
+    struct cells_series *s = NULL;
+    return block_series_of(t->w, h->unit, h->unit->of_want, h->key, &s, e) &&
+           heat_add_row(&m->heat, &m->extent, &t->want, s, &r, e);
 }
 
 static bool add_unit(struct heat *t, struct block_unit *u, err *e)

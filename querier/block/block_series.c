@@ -33,3 +33,42 @@ bool block_series_of(struct block_walk *w, const struct block_unit *u, struct bl
     *out = made;
     return block_labels_of(w, u, key, &made->ls, e);
 }
+
+// ---- rows
+
+static void span_of(const void *row, uint32_t i, struct exemplar *x, str *vector)
+{
+    const struct block_hit *h = row;
+    const struct block_span *span = &h->spans->v[i];
+    x->span_id = span->span_id;
+    x->has_trace = span->has_trace;
+    x->trace = span->trace;
+    *vector = span->vector;
+}
+
+static label note_of(const void *row, uint32_t i)
+{
+    const struct block_hit *h = row;
+    return h->annotations.v[i];
+}
+
+// The strings of annotations go with the row's chunk.
+static const struct row_source rows_of_blocks = {.span = span_of,
+                                                 .note = note_of,
+                                                 .notes_last = false};
+
+struct source_row block_source_row(const struct block_hit *h, str columns, const struct site *site,
+                                   struct arena *scratch)
+{
+    return (struct source_row){.source = &rows_of_blocks,
+                               .row = h,
+                               .site = site,
+                               .scratch = scratch,
+                               .id = h->id,
+                               .time_ns = h->time_ns,
+                               .total = h->total,
+                               .vector = columns,
+                               .factor = h->factor,
+                               .spans = h->spans ? h->spans->n : 0,
+                               .notes = (uint32_t)h->annotations.n};
+}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block_series.h - keys and rows of blocks as the series and exemplars that totals and heat maps
-// are added up of (common/aggregate); for block_*.c only.
+// block_series.h - keys and rows of blocks as the series and rows that totals and heat maps are
+// added up of (common/aggregate); for block_*.c only.
 #pragma once
 
+#include "aggregate/source_row.h"
 #include "querier/block/block_int.h"
 
 // The labels of a key, borrowed from its index; for class ALL made of the wave's memory.
@@ -19,15 +20,6 @@ bool block_series_init(struct block_walk *w, const struct block_unit *u, struct 
 bool block_series_of(struct block_walk *w, const struct block_unit *u, struct block_series *s,
                      uint32_t key, struct cells_series **out, err *e) MUST_CHECK;
 
-// A row as an exemplar, or a span of it, but its value.
-static inline struct exemplar block_exemplar(const struct block_hit *h,
-                                             const struct block_span *span)
-{
-    struct exemplar x = {.profile = h->id, .time_ns = h->time_ns};
-    if (span) {
-        x.span_id = span->span_id;
-        x.has_trace = span->has_trace;
-        x.trace = span->trace;
-    }
-    return x;
-}
+// A row as totals and heat maps take it (aggregate/source_row.h).
+struct source_row block_source_row(const struct block_hit *h, str columns, const struct site *site,
+                                   struct arena *scratch);

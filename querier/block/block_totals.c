@@ -280,55 +280,16 @@ static bool read_totals(struct totals *t, err *e)
 
 // ---- rows
 
-static bool offer(struct totals *t, const struct block_hit *h, struct cells_series *s,
-                  uint32_t cell, int64_t value, err *e)
-{
-    const struct totals_unit *own = h->unit->of_want;
-    struct cells *c = &t->w->m->totals;
-    struct exemplar x = block_exemplar(h, NULL);
-    x.value = value;
-    if (t->q->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, &x, e);
-    for (uint32_t i = 0; h->spans && i < h->spans->n; i++) {
-        const struct block_span *span = &h->spans->v[i];
-        bool any = false;
-        x = block_exemplar(h, span);
-        if (span->span_id == 0) continue;
-        if (!site_sum_columns(&own->site, &t->scratch, span->vector, 1, &x.value, &any, e)) {
-            return false;
-        }
-        if (any && !cells_offer(c, s, cell, &x, e)) return false;
-    }
-    return true;
-}
-
-// The strings of the row go with its chunk, so cells_annotate copies them (false: not borrowed).
-static bool annotate(struct totals *t, uint32_t cell, labels notes, err *e)
-{
-    for (size_t i = 0; i < notes.n; i++) {
-        if (!cells_annotate(&t->w->m->totals, cell, notes.v[i], false, e)) return false;
-    }
-    return true;
-}
-
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct totals *t = arg;
     struct totals_unit *own = h->unit->of_want;
-    struct cells *c = &t->w->m->totals;
+    const struct source_row r = block_source_row(h, columns, &own->site, &t->scratch);
     struct cells_series *s = NULL;
     int64_t point = 0;
-    int64_t value = h->total;
-    uint32_t cell = 0;
-    bool any = true;
     if (!points_at(&t->points, h->time_ns, &point)) return true;
-    if (own->site.n &&
-        !site_sum_columns(&own->site, &t->scratch, columns, h->factor, &value, &any, e)) {
-        return false;
-    }
     return block_series_of(t->w, h->unit, &own->series, h->key, &s, e) &&
-           cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, value, 1, e) &&
-           (!t->q->exemplars || !any || offer(t, h, s, cell, value, e)) &&
-           annotate(t, cell, h->annotations, e);
+           totals_add_row(&t->w->m->totals, t->q, s, point, &r, e);
 }
 
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
