@@ -116,7 +116,8 @@ static bool run_handler(struct http_exchange *x, const struct rpc_call *c, str m
                         struct buf *out, err *e)
 {
     handler_begins(x);
-    return c->row->rpc->run(c->row->service, x, message, out, e) && buf_ok(out, e);
+    if (c->row->rpc->run(c->row->service, x, message, out, e)) return buf_ok(out, e);
+    return handler_failed(e);
 }
 
 static bool run_json(struct http_exchange *x, const struct rpc_call *c, str message,

@@ -135,6 +135,7 @@ void plain_run(struct http_exchange *x, const struct rpc_call *c)
     x->status = 200;
     handler_begins(x);
     bool ok = route->run(c->row->service, x, &e);
+    if (!ok) handler_failed(&e);
     if (ok && x->out.failed) ok = buf_ok(&x->out, &e);
     if (!ok) plain_error(x, &e);
     if (!route->no_gzip && !http_headers_has(&x->answer_headers, "vary")) {

@@ -155,9 +155,15 @@ static void tell_service(const struct http_exchange *x, const err *e)
 }
 
 // All errors of requests end here: they are counted, and logged as a warning if they are ours.
+bool handler_failed(err *e)
+{
+    if (e->code != ERR_OK) return false;
+    return err_set(e, ERR_INTERNAL, "the request failed, and no reason was given");
+}
+
 void error_note(const struct http_exchange *x, const err *e)
 {
-    assert(e->code != ERR_OK);  // a handler that fails without a reason would be answered with 200
+    assert(e->code != ERR_OK);  // ERR_OK would be answered with 200
     metric_add_to(&rpc_errors, str_of(err_name(e->code)), 1);
     char text[LOG_QUOTE_MAX];
     char path[LOG_QUOTE_MAX];

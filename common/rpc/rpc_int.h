@@ -105,3 +105,5 @@ void answer_clear(struct http_exchange *x);
 // ---- router.c
 void error_note(const struct http_exchange *x, const err *e);
 void handler_begins(struct http_exchange *x);
+// False, with a reason in *e: a handler that gave none would be answered with 200.
+bool handler_failed(err *e);
