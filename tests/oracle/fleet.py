@@ -442,8 +442,8 @@ class Days(Fleet):
     def border_ns(self):
         rng = self.rng
         width = rng.choice(self.widths)
-        at = (self.base_ns + rng.randrange(self.hours * 3600 + 1) * 10**9) // width * width
-        return at if at > self.base_ns else self.base_ns + HOUR_NS
+        borders = range((self.base_ns // width + 1) * width, self.base_ns + self.hours * HOUR_NS + 1, width)
+        return rng.choice(borders) if borders else self.base_ns + HOUR_NS
 
     def time_ns(self):
         rng = self.rng
@@ -464,6 +464,11 @@ class Days(Fleet):
     def range(self):
         edges = self.edge(), self.edge()
         return min(edges), max(edges)
+
+    def check_whole_day(self):
+        """The last day that is over: its sums serve at any time of the day, those of hours only if they save bytes."""
+        end = (self.base_ns // HOUR_NS + self.hours) // 24 * 24 * HOUR_NS // MS
+        self.check_tree([], end - 86_400_000, end)
 
     def steps(self, start, end):
         rng = self.rng

@@ -75,6 +75,8 @@ def test_answers_of_levels_equal_brute_force(part):
         compact(f)
         for _ in range(40):
             fleet.check_one()
+        for _ in range(5):
+            fleet.check_whole_day()
         assert nodes + f.metric("flametree_querier_block_nodes_total"), "no sums were read"
         shown = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "show", "--format", "json", f.data], capture_output=True, text=True, check=True).stdout
         assert (part == 2) == any(int(n) > 1 for n in re.findall(r'"parts": *([0-9]+)', shown)), shown
