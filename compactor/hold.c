@@ -69,7 +69,7 @@ static void tell_failed(const err *e)
     const struct log_fields f = {0};
     if (e->code == ERR_CANCELED) return;
     metric_add(&compactor_failed_inspections, 1);
-    log_warn(&f, "compactor.look_failed",
+    log_warn(&f, "compactor.inspect_failed",
              "code=%s fault=%s action=\"look at the store; raw blocks stay longer, and it is tried "
              "again\"",
              err_name(e->code), log_quote(text, str_of(e->msg)));

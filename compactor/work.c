@@ -147,7 +147,7 @@ static void report_fault(const char *tenant, const err *e)
     const struct log_fields f = {.tenant = str_of(tenant)};
     if (e->code == ERR_CANCELED) return;
     metric_add(&compactor_failed_inspections, 1);
-    log_warn(&f, "compactor.look_failed",
+    log_warn(&f, "compactor.inspect_failed",
              "code=%s fault=%s action=\"look at the store; "
              "nothing is lost, it is tried again\"",
              err_name(e->code), log_quote(text, str_of(e->msg)));
