@@ -80,9 +80,8 @@ void wal_add_stream(struct wal *w, const struct wal_stream *s)
 
 // ---- closing and opening, with the lead
 
-// Adds the meta row of a cut to a batch; `value` is scratch.
-static bool put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
-                    struct buf *value, err *e)
+bool wal_put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c, struct buf *value,
+                 err *e)
 {
     char key[META_KEY];
     buf_clear(value);
@@ -110,7 +109,7 @@ bool wal_close_cut(struct wal *w, err *e)
     // The row is not synced. If a crash loses it, the entries tell where the cut ends; else the
     // next synced write takes it to the disk. The flush moves the cut's entries into a table, which
     // lets RocksDB delete the write-ahead files that have them.
-    bool ok = put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
+    bool ok = wal_put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
               db_family_flush(&w->db, c->family, e);
     if (ok && FAULT_ERRNO("wal.cut.close.after")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
@@ -204,7 +203,7 @@ static bool follow_wall_clock(struct wal *w, err *e)
         if (c->found_boot_ns) continue;
         c->opened_wall_ns = c->opened_boot_ns + ahead;
         c->newest_wall_ns = c->newest_boot_ns + ahead;
-        if (ok && c->closed) ok = put_row(w, batch, c, &value, e);
+        if (ok && c->closed) ok = wal_put_row(w, batch, c, &value, e);
     }
     lock_give(&w->lock);
     ok = ok && db_write(&w->db, batch, false, e);

@@ -184,9 +184,12 @@ void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const
 // (wal_cut.c)
 struct cut *cut_new(id128 stream, uint64_t number, err *e) MUST_CHECK;
 void cut_free(struct cut *c);
-bool wal_make_room(struct wal *w, err *e) MUST_CHECK;               // for one cut, one stream:
-void wal_add_cut(struct wal *w, struct cut *c);                     // with w->lock
-void wal_add_stream(struct wal *w, const struct wal_stream *s);     // the same
+bool wal_make_room(struct wal *w, err *e) MUST_CHECK;            // for one cut, one stream:
+void wal_add_cut(struct wal *w, struct cut *c);                  // with w->lock
+void wal_add_stream(struct wal *w, const struct wal_stream *s);  // the same
+// Adds the meta row of a cut to a batch; `value` is scratch.
+bool wal_put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c, struct buf *value,
+                 err *e) MUST_CHECK;
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
 bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // makes w->open if it must
 void wal_next_run(struct wal *w);                                   // with the lead

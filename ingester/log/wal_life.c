@@ -10,7 +10,8 @@
 //     4. Cuts and streams of which nothing is left are taken out; the meta rows of all others are
 //        written anew.
 //
-// Then the owner scans the cuts and calls wal_begin, which makes a new stream.
+// Then the owner scans the cuts and calls wal_begin, which makes a new stream and writes into the
+// rows of cuts how many rows of profiles they have.
 //
 // What may fail on the way:
 //
@@ -216,6 +217,14 @@ static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
     lock_give(&w->lock);
 }
 
+static bool put_rows(struct wal *w, rocksdb_writebatch_t *batch, struct buf *value, err *e)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        if (!wal_put_row(w, batch, w->cuts[i], value, e)) return false;
+    }
+    return true;
+}
+
 // Takes out what is not held any more, and writes the meta rows of all streams and cuts that are.
 static bool write_meta(struct wal *w, err *e)
 {
@@ -232,13 +241,7 @@ static bool write_meta(struct wal *w, err *e)
         ok = buf_ok(&value, e);
         if (ok) meta_put(&w->db, batch, key, buf_view(&value));
     }
-    for (size_t i = 0; ok && i < w->cut_count; i++) {
-        buf_clear(&value);
-        meta_cut_key(w->cuts[i]->stream, w->cuts[i]->number, key);
-        meta_cut_value(w->cuts[i], &value);
-        ok = buf_ok(&value, e);
-        if (ok) meta_put(&w->db, batch, key, buf_view(&value));
-    }
+    ok = ok && put_rows(w, batch, &value, e);
     if (ok && FAULT_ERRNO("wal.meta")) ok = err_set(e, ERR_UNAVAILABLE, "log: meta rows: %m");
     ok = ok && db_write(&w->db, batch, true, e);
     FAULT("wal.meta.after");
@@ -369,7 +372,10 @@ bool wal_begin(struct wal *w, err *e)
     meta_stream_value(&own, w->options.owner, &value);
     meta_put(&w->db, batch, key, buf_view(&value));
     FAULT("wal.begin.before");
-    bool ok = wal_make_room(w, e) && buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    // The scans have told how many rows the cuts have that were open, or in doubt. If damage takes
+    // the end of such a cut later, its row is all that knows.
+    bool ok = wal_make_room(w, e) && buf_ok(&value, e) && put_rows(w, batch, &value, e) &&
+              db_write(&w->db, batch, true, e);
     if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
@@ -377,6 +383,7 @@ bool wal_begin(struct wal *w, err *e)
         wal_break(w, e);
         return false;
     }
+    wal_mark(w);
     lock_take(&w->lock);
     // All that was acknowledged in the old streams is here: nobody but the owner of this directory
     // writes their segments.

@@ -61,6 +61,7 @@ static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
     bool known = rows != ROWS_UNKNOWN && s->rows != ROWS_UNKNOWN && rows > s->rows;
     s->lost_entries += entries;
     s->lost_rows += known ? MAX(rows - s->rows, entries) : entries;  // each has one at least
+    if (!known) s->rows = ROWS_UNKNOWN;
 }
 
 // ---- one entry
@@ -270,7 +271,8 @@ static void note_scan(struct scan *s, struct cut *c)
     w->lost_entries += s->lost_entries;
     w->lost_rows += s->lost_rows;
     if (s->lost_entries) wal_note_loss(w, c->stream, w->options.boot_ns());
-    if (c->rows == ROWS_UNKNOWN || c->rows < s->rows) c->rows = s->rows;
+    if (c->rows == ROWS_UNKNOWN || (s->rows != ROWS_UNKNOWN && c->rows < s->rows))
+        c->rows = s->rows;
     lock_give(&w->lock);
     if (!s->lost_entries) return;
     meta_put_loss(w, c->stream);

@@ -316,6 +316,28 @@ static void a_damaged_table_is_counted_and_the_rest_is_read(void **state)
     logs_remove(&l);
 }
 
+// Once a start has read all cuts, their rows in the log say how many rows of profiles each has. So
+// whichever part of a table is damaged then, also the end of the cut that the process before left
+// open, the missing profiles are counted and not only the pushes.
+static void missing_profiles_of_a_cut_that_was_left_open_are_counted(void **state)
+{
+    (void)state;
+    struct logs l;
+    struct files files;
+    uint64_t lost = 0;
+    logs_make(&l);
+    find_files(l.started, ".sst", &files);
+    for (size_t file = 0; file < files.n; file++) {
+        for (uint64_t per_mille = 50; per_mille < 1000; per_mille += 150) {
+            struct back b = damaged(l.started, ".sst", file, FLIPPED, per_mille);
+            assert_int_equal(b.rows + b.lost_rows, rows_until(ENTRIES));
+            lost += b.lost_rows;
+        }
+    }
+    assert_true(lost > 0);
+    logs_remove(&l);
+}
+
 // Whatever is damaged, nothing is lost silently and nothing is wrong.
 static void any_damage_is_counted(void **state)
 {
@@ -591,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_damaged_write_ahead_file_is_counted_and_the_rest_is_read),
         cmocka_unit_test(a_damaged_table_is_counted_and_the_rest_is_read),
+        cmocka_unit_test(missing_profiles_of_a_cut_that_was_left_open_are_counted),
         cmocka_unit_test(any_damage_is_counted),
         cmocka_unit_test(a_type_of_recycled_files_is_passed_over),
         cmocka_unit_test(an_entry_of_a_failed_write_is_expected_as_well),
