@@ -1,5 +1,5 @@
-"""Prints "passed failed skipped" of a JUnit file. On stderr: the names of the tests that failed, with the end of their output if
-the file has it, and the number of skipped ones for each reason."""
+"""Prints "passed failed skipped" of a JUnit file, and below it the names of the tests that failed. On stderr: these names with the
+end of the tests' output if the file has it, and the number of skipped ones for each reason."""
 import collections
 import re
 import sys
@@ -8,11 +8,13 @@ import xml.etree.ElementTree as ET
 LINES_MOST = 60  # of a test's output
 passed = failed = skipped = 0
 reasons = collections.Counter()
+names = []
 for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
     states = {child.tag for child in case}
     if states & {"failure", "error"}:
         failed += 1
-        print("FAILED: %s.%s" % (case.get("classname", ""), case.get("name", "")), file=sys.stderr)
+        names.append("%s.%s" % (case.get("classname", ""), case.get("name", "")))
+        print("FAILED: " + names[-1], file=sys.stderr)
         for line in (case.findtext("system-out") or "").splitlines()[-LINES_MOST:]:
             print("    " + line[:300], file=sys.stderr)
     elif "skipped" in states or case.get("status") in ("disabled", "notrun"):
@@ -25,3 +27,5 @@ for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
 for reason, n in sorted(reasons.items()):
     print("skipped %d: %s" % (n, reason), file=sys.stderr)
 print(passed, failed, skipped)
+for name in names:
+    print(name)
