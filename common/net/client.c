@@ -325,8 +325,9 @@ static CURLcode set_method(struct http_call_private *p)
 {
     const struct http_call *c = p->call;
     bool post = strcmp(c->method, "POST") == 0;
+    bool sends = post || strcmp(c->method, "PUT") == 0;  // the length of its body, though it is 0
     if (strcmp(c->method, "HEAD") == 0) return curl_easy_setopt(p->easy, CURLOPT_NOBODY, 1L);
-    if (!post && c->body.n == 0) {
+    if (!sends && c->body.n == 0) {
         CURLcode code = curl_easy_setopt(p->easy, CURLOPT_HTTPGET, 1L);
         if (code == CURLE_OK && strcmp(c->method, "GET") != 0)
             code = curl_easy_setopt(p->easy, CURLOPT_CUSTOMREQUEST, c->method);
@@ -400,6 +401,10 @@ static CURLcode set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    if (p->call->stall_s) {
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)p->call->stall_s);
+    }
     curl_easy_setopt(easy, CURLOPT_PRIVATE, p);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, p->why);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);

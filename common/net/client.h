@@ -51,6 +51,7 @@ struct http_call {
     struct http_headers headers;
     str body;
     size_t answer_max;  // bytes
+    unsigned stall_s;   // ends, as unavailable, when for so long no byte moves; 0: never
     bool tls;
     // the answer
     unsigned status;

@@ -1,8 +1,8 @@
 # Rooms.cmake - one static library per room of common/, linked with exactly the rooms that LAYERS grants it.
-file(STRINGS common/LAYERS layers REGEX "^[a-z]+:")
+file(STRINGS common/LAYERS layers REGEX "^[a-z0-9]+:")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/LAYERS)
 foreach(line IN LISTS layers)
-    string(REGEX MATCH "^([a-z]+):(.*)$" _ "${line}")
+    string(REGEX MATCH "^([a-z0-9]+):(.*)$" _ "${line}")
     set(room ${CMAKE_MATCH_1})
     string(STRIP "${CMAKE_MATCH_2}" deps)
     separate_arguments(deps)

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// op.c - operations, tried until they are answered. A round:
+//
+//     1. every operation that is not over is signed and started; the client runs `width` at a time
+//     2. all are awaited
+//     3. those that were answered are over; the others wait for a pause and go into the next round
+//
+// What ends a try, and what follows:
+//
+//     no connection, connection lost, no byte for STALL_S    again; it may have been carried out
+//     500, 502, 503, 504, 429, SlowDown, RequestTimeout      again
+//     409 of two creations at once                           again: one of them may have failed
+//     RequestTimeTooSkewed                                   again, with the service's time
+//     ExpiredToken                                           again, with new keys
+//     any other status                                       over: it is the answer
+#include "s3/s3_int.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+
+#include <curl/curl.h>
+#include <time.h>
+
+#define TRIES_MAX   7
+#define PAUSE_FIRST (50 * NS_PER_MS)
+#define PAUSE_MAX   (5 * NS_PER_S)
+#define PAUSE_STEP  (20 * NS_PER_MS)
+#define STALL_S     30
+#define TRY_ARENA   ((size_t)64 << 10)
+
+str s3_key(const struct s3 *s, struct arena *a, str name)
+{
+    return arena_printf(a, "%s%.*s", s->prefix, STR(name));
+}
+
+// ---- one try
+
+static str path_of(const struct s3 *s, struct s3_op *o)
+{
+    struct buf path;
+    buf_init(&path, NULL, 8192);
+    buf_z(&path, s->base);
+    buf_byte(&path, '/');
+    s3_encode_path(&path, o->key);
+    str copy = arena_str(&o->arena, buf_view(&path));
+    if (path.failed) o->arena.exhausted = true;
+    buf_release(&path);
+    return copy;
+}
+
+static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
+{
+    struct s3_signing signing = {.region = str_of(s->region),
+                                 .service = S("s3"),
+                                 .method = o->method,
+                                 .query = o->query};
+    struct http_call *c = &o->call;
+    char hash[S3_HASH_TEXT];
+    if (!s3_creds_get(s->creds, r, &o->arena, &signing.keys, e)) return false;
+    signing.wall_ns = clock_wall_ns() + atomic_load(&s->clock_off_ns);
+    signing.path = path_of(s, o);
+    s3_hash(o->body, hash);
+    signing.body_hash = arena_str(&o->arena, str_make(hash, sizeof hash));
+    http_headers_add(&c->headers, &o->arena, S("host"), str_of(s->host));
+    for (size_t i = 0; i < o->extra_n; i++)
+        http_headers_add(&c->headers, &o->arena, o->extra[i].name, o->extra[i].value);
+    s3_sign(&signing, &c->headers, &o->arena);
+    c->path = o->query.n ? arena_printf(&o->arena, "%.*s?%.*s", STR(signing.path), STR(o->query))
+                         : signing.path;
+    return arena_ok(&o->arena, e);
+}
+
+static bool start(struct s3 *s, struct req *r, struct s3_op *o)
+{
+    if (o->begun) s3_op_release(o);
+    o->call = (struct http_call){.method = o->method,
+                                 .address = str_of(s->address),
+                                 .body = o->body,
+                                 .answer_max = o->answer_max,
+                                 .stall_s = STALL_S,
+                                 .tls = s->tls};
+    arena_init(&o->arena, s->memory, TRY_ARENA);
+    o->begun = true;
+    o->fault = (err){0};
+    o->tries++;
+    if (!sign(s, r, o, &o->fault)) return false;
+    http_start(s->client, r, &o->call, RANK_DISK);
+    o->running = true;
+    return true;
+}
+
+void s3_op_release(struct s3_op *o)
+{
+    if (!o->begun) return;
+    http_call_release(&o->call);
+    arena_release(&o->arena);
+    o->begun = false;
+}
+
+// ---- what came of it
+
+// "Wed, 26 Nov 2026 01:02:03 GMT"
+static void follow_clock(struct s3 *s, const struct http_call *c)
+{
+    char text[64];
+    str date = http_headers_get(&c->answer_headers, "date");
+    if (!date.n || date.n >= sizeof text) return;
+    memcpy(text, date.p, date.n);
+    text[date.n] = '\0';
+    time_t at = curl_getdate(text, NULL);
+    if (at > 0) atomic_store(&s->clock_off_ns, (int64_t)at * NS_PER_S - clock_wall_ns());
+}
+
+static bool is_busy(const struct s3_op *o, const struct s3_refusal *why)
+{
+    unsigned status = o->call.status;
+    return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 ||
+           str_is(why->code, "SlowDown") || str_is(why->code, "RequestTimeout") ||
+           str_is(why->code, "InternalError");
+}
+
+// Is an answer the service's last word? If not, whatever another try needs is done.
+static bool is_last(struct s3 *s, struct s3_op *o)
+{
+    struct s3_refusal why = {0};
+    unsigned status = o->call.status;
+    if (status < 400 || status == 404 || status == 412) return true;
+    s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
+    if (is_busy(o, &why)) {
+        o->sent = true;  // a 5xx may come from a proxy that waited for the service in vain
+        return false;
+    }
+    if (status == 409) return false;
+    if (str_is(why.code, "RequestTimeTooSkewed") && o->tries == 1) {
+        follow_clock(s, &o->call);
+        return false;
+    }
+    if (str_is(why.code, "ExpiredToken") && o->tries == 1) {
+        s3_creds_over(s->creds);
+        return false;
+    }
+    return true;
+}
+
+// Is another try of use after one that got no answer?
+static bool may_pass(const err *fault)
+{
+    return fault->code == ERR_UNAVAILABLE;
+}
+
+// After a round: true if the operation is over.
+static bool settle(struct s3 *s, struct s3_op *o)
+{
+    if (o->running && o->call.call.ok) {
+        o->answered = is_last(s, o);
+        o->running = false;
+        return o->answered || o->tries == TRIES_MAX;
+    }
+    if (o->running) {
+        o->fault = o->call.call.fault;
+        o->sent = true;
+        o->running = false;
+    }
+    return !may_pass(&o->fault) || o->tries == TRIES_MAX;
+}
+
+// Longer each time, and different for each caller: all that failed together would come back
+// together.
+static uint64_t pause_ns(unsigned tries)
+{
+    uint64_t most = MIN((uint64_t)PAUSE_FIRST << tries, (uint64_t)PAUSE_MAX);
+    return most / 2 + rand_u64() % (most / 2);
+}
+
+static bool sleep_for(const struct req *r, uint64_t ns, err *e)
+{
+    uint64_t until = clock_mono_ns() + ns;
+    for (uint64_t now = clock_mono_ns(); now < until; now = clock_mono_ns()) {
+        if (!req_alive(r, e)) return false;
+        nanosleep(&(struct timespec){.tv_nsec = (long)MIN(until - now, (uint64_t)PAUSE_STEP)}, NULL);
+    }
+    return true;
+}
+
+static void await(struct req *r, struct s3_op **v, size_t n)
+{
+    struct call *few[16];
+    err ignored = {0};
+    for (size_t i = 0; i < n;) {
+        size_t k = 0;
+        for (; i < n && k < COUNT(few); i++) {
+            if (v[i]->running) few[k++] = &v[i]->call.call;
+        }
+        if (k) (void)!call_gather(r, few, k, k, false, &ignored);
+    }
+}
+
+static void run_round(struct s3 *s, struct req *r, struct s3_op **v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)!start(s, r, v[i]);
+    await(r, v, n);
+}
+
+void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
+{
+    struct s3_op *round[64];
+    for (size_t from = 0; from < n; from += COUNT(round)) {
+        size_t left = MIN(n - from, COUNT(round));
+        for (size_t i = 0; i < left; i++)
+            round[i] = &v[from + i];
+        for (unsigned tries = 0; left > 0; tries++) {
+            err late = {0};
+            if (tries > 0 && !sleep_for(r, pause_ns(tries), &late)) {
+                for (size_t i = 0; i < left; i++)
+                    if (round[i]->fault.code == ERR_OK) round[i]->fault = late;
+                break;
+            }
+            run_round(s, r, round, left);
+            size_t kept = 0;
+            for (size_t i = 0; i < left; i++)
+                if (!settle(s, round[i])) round[kept++] = round[i];
+            left = kept;
+        }
+    }
+}
+
+// ---- in words
+
+static const char *advice(const struct s3_refusal *why, unsigned status)
+{
+    static const struct {
+        const char *code;
+        const char *advice;
+    } known[] = {
+        {"NoSuchBucket", "; make the bucket, or look at storage.s3.bucket"},
+        {"InvalidAccessKeyId", "; look at storage.s3.access_key, or where else the keys come from"},
+        {"SignatureDoesNotMatch", "; the secret key is wrong, or a proxy changes the request"},
+        {"AccessDenied", "; the keys are known, but may not do this"},
+        {"RequestTimeTooSkewed", "; set the clock of this machine"},
+        {"ExpiredToken", "; the session token is over and could not be renewed"},
+        {"InvalidToken", "; the session token is none of this service"},
+        {"NotImplemented", "; this service lacks what Flametree needs"},
+    };
+    for (size_t i = 0; i < COUNT(known); i++) {
+        if (str_is(why->code, known[i].code)) return known[i].advice;
+    }
+    if (status == 301 || status == 307 || str_is(why->code, "AuthorizationHeaderMalformed"))
+        return "; look at storage.s3.region and storage.s3.endpoint";
+    return "";
+}
+
+void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
+{
+    struct s3_refusal why = {0};
+    unsigned status = o->call.status;
+    if (!o->answered && o->fault.code != ERR_OK) {
+        *e = o->fault;
+        (void)err_wrap(e, "%s object %.*s", what, STR(name));
+        return;
+    }
+    s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
+    if (status == 404 && !str_is(why.code, "NoSuchBucket")) {
+        err_set(e, ERR_NOT_FOUND, "%s object %.*s: there is none", what, STR(name));
+        return;
+    }
+    bool elsewhere = why.region.n && !str_is(why.region, s->region);
+    err_set(e, ERR_UNAVAILABLE, "%s object %.*s: bucket %s at %s answers %u%s%.*s%s%.*s%s%s%.*s",
+            what, STR(name), s->bucket, s->address, status, why.code.n ? " " : "", STR(why.code),
+            why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)),
+            advice(&why, status), elsewhere ? "; the bucket is in region " : "",
+            elsewhere ? (int)why.region.n : 0, why.region.p);
+}

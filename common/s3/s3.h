@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// s3.h - a store in a bucket of an S3 service: Amazon S3, Ceph, versitygw and others that know
+// conditional creation.
+//
+// Object v1/x of the store is key <prefix>v1/x of the bucket. A creation is a PUT with
+// `If-None-Match: *`, so the service decides who is first; a large object goes up in parts, and
+// their end has that condition. Requests that fail for a reason that may pass (no answer, 5xx, too
+// many requests, a conflict of two creations) are tried again after a pause that doubles, as long
+// as the request that asks has time.
+//
+// A try of a creation whose answer got lost may have been carried out. Each creation carries a
+// nonce in the object's metadata: if a later try finds the name taken, the nonce tells whether by
+// this very creation, which then has succeeded, or by another one.
+#pragma once
+
+#include "s3/creds.h"
+#include "store/store.h"
+
+struct s3_options {
+    const char *endpoint;  // "https://host:port"; empty: Amazon's of the region
+    const char *region;    // empty: us-east-1
+    const char *bucket;
+    const char *prefix;    // of keys, such as "flametree/"; may be empty
+    bool path_style;       // the bucket is in the path, not in the host's name
+    const char *ca_file;   // PEM of the authorities to trust; empty: the system's
+    struct s3_key_options keys;
+    struct mem_budget *memory;  // of answers and of parts that go up; may be NULL
+    unsigned width;             // requests under way at once; 0: 32
+};
+
+// Checks the options and begins nothing yet: requests fail with unavailable while the service
+// cannot be reached. Returns owned.
+struct store *store_open_s3(const struct s3_options *o, err *e) MUST_CHECK;

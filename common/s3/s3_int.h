@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// s3_int.h - the inside of a store in a bucket; for the files of this room only.
+#pragma once
+
+#include "loop/loop.h"
+#include "net/client.h"
+#include "s3/answer.h"
+#include "s3/s3.h"
+
+#define S3_META_NONCE "x-amz-meta-flametree-nonce"
+#define S3_HEADERS    4
+
+struct s3 {
+    struct store store;
+    struct mem_budget *memory;
+    struct loop *loop;
+    struct client *client;
+    struct s3_creds *creds;
+    bool tls;
+    unsigned width;
+    char region[64];
+    char bucket[64];
+    char prefix[STORE_NAME_MAX];
+    char address[320];  // "host:port" to connect to
+    char host[320];     // the header: without a port that is the default
+    char base[80];      // of paths: "/bucket" or ""
+    _Atomic int64_t clock_off_ns;  // the service's clock minus ours, when it refused our time
+};
+
+static inline struct s3 *s3_of(struct store *s)
+{
+    return CONTAINER_OF(s, struct s3, store);
+}
+
+// ---- operations (op.c)
+
+// One operation on a key or on the bucket, tried until it is answered.
+struct s3_op {
+    const char *method;
+    str key;    // with the prefix; empty: the bucket itself
+    str query;  // encoded, in order of names
+    struct http_header extra[S3_HEADERS];
+    size_t extra_n;
+    str body;           // borrowed
+    size_t answer_max;  // bytes of the answer
+    // What came of it. `answered`: the service decided, with a status that is no fault of the
+    // moment. Otherwise `fault` is why there is no answer, and whether it was carried out is not
+    // known where `sent` says that a try may have reached the service.
+    bool answered;
+    bool sent;  // a try before the last one may have been carried out
+    err fault;
+    unsigned tries;
+    struct http_call call;  // status, answer_headers and answer are the last try's
+    // private
+    bool running;
+    bool begun;
+    struct arena arena;  // of one try
+};
+
+// Runs all, `width` at once, until each is answered or its tries or the request's time are over.
+// The ops must be zeroed but for the request. Then s3_op_release.
+void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n);
+void s3_op_release(struct s3_op *o);
+
+// For an operation that is over with a status that its caller does not expect, or without an
+// answer: the error in words. Names what was done to which key, never a secret.
+void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e);
+
+// The name's key, in the arena.
+str s3_key(const struct s3 *s, struct arena *a, str name);
+
+// ---- kinds of operations
+void s3_read_many(struct store *st, struct req *r, struct store_read *v, size_t n);  // read.c
+struct store_upload *s3_begin(struct store *st, struct req *r, str name, uint64_t about, err *e);
+bool s3_write(struct store_upload *up, str bytes, err *e);  // upload.c
+bool s3_commit(struct store_upload *up, bool *existed, err *e);
+void s3_abandon(struct store_upload *up);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sign.h - signatures of requests to an S3 store: AWS Signature Version 4
+// (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+//
+// The signature covers method, path, query, the headers that are given here and the hash of the
+// body. So whoever stands between cannot change any of them. It holds for a quarter of an hour
+// around the time at which it was made: each try of a request is signed anew.
+#pragma once
+
+#include "base/buf.h"
+#include "net/http.h"
+
+// Borrowed. The token is empty for keys that do not end.
+struct s3_keys {
+    str id;
+    str secret;
+    str token;
+};
+
+struct s3_signing {
+    struct s3_keys keys;
+    str region;
+    str service;      // "s3"
+    int64_t wall_ns;  // now
+    const char *method;
+    str path;       // encoded as it is sent (s3_encode_path)
+    str query;      // encoded as it is sent, its pairs in order of their names (s3_query_add)
+    str body_hash;  // s3_hash, or S3_UNSIGNED
+};
+
+#define S3_HASH_TEXT 64
+#define S3_UNSIGNED  "UNSIGNED-PAYLOAD"
+
+// SHA-256 in hex, without a NUL.
+void s3_hash(str bytes, char hex[S3_HASH_TEXT]);
+
+// Percent-encodes all but A-Z a-z 0-9 - . _ ~ and, in a path, '/'.
+void s3_encode_path(struct buf *b, str path);
+
+// Adds a pair to a query. The caller adds them in order of their names.
+void s3_query_add(struct buf *b, const char *name, str value);
+
+// Adds what signs a request to its headers: x-amz-date, x-amz-content-sha256, x-amz-security-token
+// (with a token), authorization. The headers must have `host` already; all others that they have
+// are signed too. Names are in lower case, values without spaces at their ends. Text lives in the
+// arena, whose failure the caller finds with arena_ok.
+void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a);

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// upload.c - creations. An object that fits into one part:
+//
+//     1. bytes are kept in memory                                   store_write
+//     2. one PUT with `If-None-Match: *` and a nonce                store_commit
+//
+// A larger one:
+//
+//     1. bytes are kept until PARTS parts are full                  store_write
+//     2. the upload is begun, once, with the nonce; the parts that are full go up together
+//     3. the last parts go up; the upload is ended with `If-None-Match: *`    store_commit
+//
+// When it fails:
+//
+//     the name is taken (412)          by this creation, if the object has its nonce and a try went
+//                                      before; otherwise by another one. The parts are dropped.
+//     no answer after all tries        the object may be there: the caller is told `unavailable`
+//     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
+//                                      until s3_sweep or a rule of the bucket drops it
+#include "s3/s3_int.h"
+#include "store/metrics.h"
+#include "sys/rand.h"
+
+#include <stdio.h>
+
+// A part has 5 MB at least, and an upload 10,000 parts at most: objects of up to 80 GB.
+#define PART_BYTES ((size_t)8 << 20)
+#define PARTS      4
+#define PARTS_MOST 10000
+#define FIRST      ((size_t)64 << 10)
+#define ANSWER_MAX ((size_t)64 << 10)
+#define NONCE_TEXT 32
+#define ETAG_MAX   80
+
+struct etag {
+    char text[ETAG_MAX];
+};
+
+struct upload {
+    struct store_upload upload;
+    struct s3 *s3;
+    struct req *req;
+    char *bytes;  // not sent yet; at most PARTS parts
+    size_t n;
+    size_t cap;
+    char id[512];  // of the upload in parts; empty: not begun
+    size_t id_n;
+    struct etag *etags;
+    size_t parts;
+    size_t etag_cap;
+    char nonce[NONCE_TEXT + 1];
+    size_t name_n;
+    char name[STORE_NAME_MAX + 1];
+};
+
+static str name_of(const struct upload *u)
+{
+    return str_make(u->name, u->name_n);
+}
+
+static void upload_free(struct upload *u)
+{
+    mem_free(u->s3->memory, u->bytes, u->cap);
+    mem_free(u->s3->memory, u->etags, u->etag_cap * sizeof *u->etags);
+    mem_free(u->s3->memory, u, sizeof *u);
+}
+
+struct store_upload *s3_begin(struct store *st, struct req *r, str name, uint64_t about, err *e)
+{
+    struct s3 *s = s3_of(st);
+    uint64_t random[2] = {rand_u64(), rand_u64()};
+    if (!req_alive(r, e)) return NULL;
+    struct upload *u = mem_alloc(s->memory, sizeof *u, e);
+    if (!u) return NULL;
+    u->upload.store = st;
+    u->s3 = s;
+    u->req = r;
+    u->name_n = name.n;
+    memcpy(u->name, name.p, name.n);
+    snprintf(u->nonce, sizeof u->nonce, "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    u->cap = (size_t)MIN(MAX(about, (uint64_t)FIRST), (uint64_t)PART_BYTES);
+    u->bytes = mem_resize_bare(s->memory, NULL, 0, u->cap, e);
+    if (u->bytes) return &u->upload;
+    u->cap = 0;
+    upload_free(u);
+    return NULL;
+}
+
+// ---- parts
+
+static str id_query(struct upload *u, struct arena *a, size_t part)
+{
+    struct buf q;
+    char number[24];
+    buf_init(&q, NULL, 4096);
+    snprintf(number, sizeof number, "%zu", part);
+    if (part) s3_query_add(&q, "partNumber", str_of(number));
+    s3_query_add(&q, "uploadId", str_make(u->id, u->id_n));
+    str copy = arena_str(a, buf_view(&q));
+    if (q.failed) a->exhausted = true;
+    buf_release(&q);
+    return copy;
+}
+
+static bool begin_parts(struct upload *u, err *e)
+{
+    struct arena a;
+    str id = {0};
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    struct s3_op o = {.method = "POST",
+                      .key = s3_key(u->s3, &a, name_of(u)),
+                      .query = S("uploads="),
+                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)}},
+                      .extra_n = 1,
+                      .answer_max = ANSWER_MAX};
+    bool ok = arena_ok(&a, e);
+    if (ok) s3_run(u->s3, u->req, &o, 1);
+    if (ok && !(o.answered && o.call.status == 200)) {
+        s3_fault(u->s3, &o, "begin to write", name_of(u), e);
+        ok = false;
+    }
+    ok = ok && s3_read_upload(&a, buf_view(&o.call.answer), &id, e);
+    if (ok && id.n > sizeof u->id)
+        ok = err_set(e, ERR_DATA_LOSS, "begin to write object %.*s: the upload's id is too long",
+                     STR(name_of(u)));
+    if (ok) {
+        memcpy(u->id, id.p, id.n);
+        u->id_n = id.n;
+    }
+    s3_op_release(&o);
+    arena_release(&a);
+    return ok;
+}
+
+static bool keep_etag(struct upload *u, struct s3_op *o, size_t part, err *e)
+{
+    str etag = http_headers_get(&o->call.answer_headers, "etag");
+    if (!(o->answered && o->call.status == 200)) {
+        s3_fault(u->s3, o, "write a part of", name_of(u), e);
+        if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;  // the upload is, not the object
+        return false;
+    }
+    if (!etag.n || etag.n >= ETAG_MAX)
+        return err_set(e, ERR_DATA_LOSS, "write a part of object %.*s: it got no ETag",
+                       STR(name_of(u)));
+    memcpy(u->etags[part].text, etag.p, etag.n);
+    u->etags[part].text[etag.n] = '\0';
+    return true;
+}
+
+// Sends what is in memory, in parts of PART_BYTES; the last one may be shorter.
+static bool send_parts(struct upload *u, err *e)
+{
+    struct s3_op ops[PARTS];
+    struct arena a;
+    size_t n = (u->n + PART_BYTES - 1) / PART_BYTES;
+    assert(n > 0 && n <= PARTS);
+    if (!u->id_n && !begin_parts(u, e)) return false;
+    if (u->parts + n > PARTS_MOST)
+        return err_set(e, ERR_OUT_OF_RANGE, "write object %.*s: it has more than %d parts",
+                       STR(name_of(u)), PARTS_MOST);
+    if (!mem_grow(u->s3->memory, &u->etags, &u->etag_cap, u->parts + n, sizeof *u->etags, e))
+        return false;
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    memset(ops, 0, sizeof ops);
+    for (size_t i = 0; i < n; i++) {
+        size_t from = i * PART_BYTES;
+        ops[i] = (struct s3_op){.method = "PUT",
+                                .key = s3_key(u->s3, &a, name_of(u)),
+                                .query = id_query(u, &a, u->parts + i + 1),
+                                .body = str_make(u->bytes + from, MIN(u->n - from, PART_BYTES)),
+                                .answer_max = ANSWER_MAX};
+    }
+    bool ok = arena_ok(&a, e);
+    if (ok) s3_run(u->s3, u->req, ops, n);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = keep_etag(u, &ops[i], u->parts + i, e);
+    for (size_t i = 0; i < n; i++)
+        s3_op_release(&ops[i]);
+    arena_release(&a);
+    if (!ok) return false;
+    metric_add_to(&store_bytes, S("written"), u->n);
+    u->parts += n;
+    u->n = 0;
+    return true;
+}
+
+// How many bytes may be kept: whole parts, since all but the last part of an upload have one size.
+static size_t room_of(const struct upload *u)
+{
+    return u->cap < PART_BYTES ? u->cap : u->cap / PART_BYTES * PART_BYTES;
+}
+
+static bool grow(struct upload *u, size_t more, err *e)
+{
+    size_t need = MIN(u->n + more, PARTS * PART_BYTES);
+    size_t cap = MIN(MAX(need, u->cap * 2), PARTS * PART_BYTES);
+    err starved = {0};
+    if (need <= u->cap) return true;
+    char *longer = mem_resize_bare(u->s3->memory, u->bytes, u->cap, cap, &starved);
+    if (longer) {
+        u->bytes = longer;
+        u->cap = cap;
+        return true;
+    }
+    // Without memory for several parts, one after the other goes up.
+    if (u->cap < PART_BYTES) *e = starved;
+    return u->cap >= PART_BYTES;
+}
+
+bool s3_write(struct store_upload *up, str bytes, err *e)
+{
+    struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    while (bytes.n > 0) {
+        if (u->n + bytes.n > room_of(u) && !grow(u, bytes.n, e)) return false;
+        if (u->n == room_of(u) && !send_parts(u, e)) return false;
+        size_t n = MIN(bytes.n, room_of(u) - u->n);
+        memcpy(u->bytes + u->n, bytes.p, n);
+        u->n += n;
+        bytes = str_slice(bytes, n, bytes.n);
+    }
+    return true;
+}
+
+// ---- the end
+
+// Has the object of that name our nonce? Then a try whose answer was lost has created it.
+static bool is_ours(struct upload *u, bool *ours, err *e)
+{
+    struct arena a;
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    struct s3_op o = {.method = "HEAD",
+                      .key = s3_key(u->s3, &a, name_of(u)),
+                      .answer_max = ANSWER_MAX};
+    bool ok = arena_ok(&a, e);
+    if (ok) s3_run(u->s3, u->req, &o, 1);
+    if (ok && !(o.answered && o.call.status == 200)) {
+        s3_fault(u->s3, &o, "look whose is", name_of(u), e);
+        // It was there a moment ago. Whether it was ours is not known.
+        if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
+        ok = false;
+    }
+    str nonce = http_headers_get(&o.call.answer_headers, S3_META_NONCE);
+    *ours = ok && str_is(nonce, u->nonce);
+    s3_op_release(&o);
+    arena_release(&a);
+    return ok;
+}
+
+static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existed, err *e)
+{
+    bool ours = false;
+    if (!taken) {
+        s3_fault(u->s3, o, "create", name_of(u), e);
+        if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
+        return false;
+    }
+    // Without an earlier try it cannot be ours, and needs no look.
+    if (o->sent && !is_ours(u, &ours, e)) return false;
+    *existed = !ours;
+    return true;
+}
+
+static bool put_whole(struct upload *u, bool *existed, err *e)
+{
+    struct arena a;
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    struct s3_op o = {.method = "PUT",
+                      .key = s3_key(u->s3, &a, name_of(u)),
+                      .extra = {{S("if-none-match"), S("*")},
+                                {S(S3_META_NONCE), str_of(u->nonce)}},
+                      .extra_n = 2,
+                      .body = str_make(u->bytes, u->n),
+                      .answer_max = ANSWER_MAX};
+    bool ok = arena_ok(&a, e);
+    if (ok) s3_run(u->s3, u->req, &o, 1);
+    bool made = ok && o.answered && o.call.status == 200;
+    if (made) metric_add_to(&store_bytes, S("written"), u->n);
+    if (ok && !made) ok = conclude(u, &o, o.answered && o.call.status == 412, existed, e);
+    s3_op_release(&o);
+    arena_release(&a);
+    return ok;
+}
+
+static void put_list(struct buf *b, const struct upload *u)
+{
+    buf_z(b, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    for (size_t i = 0; i < u->parts; i++)
+        buf_printf(b, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", i + 1,
+                   u->etags[i].text);
+    buf_z(b, "</CompleteMultipartUpload>");
+}
+
+// What the end of an upload in parts was answered with. *made: the object is there and ours.
+static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *made, bool *taken,
+                     err *e)
+{
+    struct s3_refusal why = {0};
+    *taken = o->answered && o->call.status == 412;
+    if (!(o->answered && o->call.status == 200)) {
+        // After a try that got no answer the upload may be gone because that try ended it.
+        s3_read_refusal(a, buf_view(&o->call.answer), &why);
+        if (o->answered && o->call.status == 404 && o->sent) return is_ours(u, made, e);
+        return true;
+    }
+    if (!s3_read_completed(a, buf_view(&o->call.answer), &why, e)) return false;
+    *made = !why.code.n;
+    *taken = str_is(why.code, "PreconditionFailed");
+    if (*made || *taken) return true;
+    return err_set(e, ERR_UNAVAILABLE, "create object %.*s: %.*s: %.*s", STR(name_of(u)),
+                   STR(why.code), STR(str_slice(why.message, 0, 200)));
+}
+
+static bool end_parts(struct upload *u, bool *existed, err *e)
+{
+    struct arena a;
+    struct buf list;
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    buf_init(&list, u->s3->memory, PARTS_MOST * (ETAG_MAX + 80));
+    put_list(&list, u);
+    struct s3_op o = {.method = "POST",
+                      .key = s3_key(u->s3, &a, name_of(u)),
+                      .query = id_query(u, &a, 0),
+                      .extra = {{S("if-none-match"), S("*")}},
+                      .extra_n = 1,
+                      .body = buf_view(&list),
+                      .answer_max = ANSWER_MAX};
+    bool made = false;
+    bool taken = false;
+    bool ok = buf_ok(&list, e) && arena_ok(&a, e);
+    if (ok) s3_run(u->s3, u->req, &o, 1);
+    ok = ok && read_end(u, &o, &a, &made, &taken, e);
+    if (made) u->id_n = 0;  // there is nothing to drop any more
+    if (ok && !made) ok = conclude(u, &o, taken, existed, e);
+    s3_op_release(&o);
+    buf_release(&list);
+    arena_release(&a);
+    return ok;
+}
+
+// Drops an upload in parts that was begun. If it fails, its parts stay until a sweep.
+static void drop_parts(struct upload *u)
+{
+    struct arena a;
+    if (!u->id_n) return;
+    arena_init(&a, u->s3->memory, ANSWER_MAX);
+    struct s3_op o = {.method = "DELETE",
+                      .key = s3_key(u->s3, &a, name_of(u)),
+                      .query = id_query(u, &a, 0),
+                      .answer_max = ANSWER_MAX};
+    err ignored = {0};
+    if (arena_ok(&a, &ignored)) s3_run(u->s3, u->req, &o, 1);
+    s3_op_release(&o);
+    arena_release(&a);
+}
+
+bool s3_commit(struct store_upload *up, bool *existed, err *e)
+{
+    struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    bool parts = u->id_n > 0 || u->n > PART_BYTES;
+    bool ok = parts ? (u->n == 0 || send_parts(u, e)) && end_parts(u, existed, e)
+                    : put_whole(u, existed, e);
+    if (!ok) *existed = false;
+    // After an unknown outcome the parts stay: a try that is still under way needs them.
+    if (ok || e->code != ERR_UNAVAILABLE) drop_parts(u);
+    upload_free(u);
+    return ok;
+}
+
+void s3_abandon(struct store_upload *up)
+{
+    struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    drop_parts(u);
+    upload_free(u);
+}
