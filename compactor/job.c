@@ -375,7 +375,7 @@ static bool begin_upload(void *arg, err *e)
 {
     struct doing *d = arg;
     FAULT("compact.upload");
-    d->upload = store_begin(d->bench->store, d->r, d->name, d->about_bytes, e);
+    d->upload = store_begin_unique(d->bench->store, d->r, d->name, d->about_bytes, e);
     return d->upload;
 }
 

@@ -448,7 +448,6 @@ static id128 new_id(const struct work *w)
 static bool write_page(struct work *w, const struct page_draft *d, struct written *m, err *e)
 {
     struct buf bytes;
-    bool existed = false;
     assert(d->block_count + d->past_count > 0);
     buf_init(&bytes, w->ms->memory, MANIFEST_PAGE_MAX);
     page_print(d, &bytes);
@@ -460,7 +459,7 @@ static bool write_page(struct work *w, const struct page_draft *d, struct writte
         str name = name_page(&w->arena, w->tenant, m->ref.id);
         FAULT("manifest.page.before");
         ok = m->page && arena_ok(&w->arena, e) &&
-             store_put(w->ms->store, w->r, name, buf_view(&bytes), &existed, e);
+             store_put_unique(w->ms->store, w->r, name, buf_view(&bytes), e);
         FAULT("manifest.page.after");
     }
     buf_release(&bytes);

@@ -211,8 +211,8 @@ static bool from_file(struct s3_creds *c, struct kept *k, err *e)
     }
     // The file may be written anew by whoever has the keys renewed, so it is read again in a while.
     k->ends_wall_ns = token.n ? clock_wall_ns() + 2 * RENEW_NS : INT64_MAX;
-    bool ok = set_keys(k, id, secret, token, e) ||
-              err_wrap(e, "profile [%s] of %s", c->profile, c->path);
+    bool ok =
+        set_keys(k, id, secret, token, e) || err_wrap(e, "profile [%s] of %s", c->profile, c->path);
     buf_release(&text);
     return ok;
 }
@@ -287,8 +287,8 @@ static bool from_container(struct s3_creds *c, struct req *r, struct arena *a, s
         q.path = slash < rest.n ? str_slice(rest, slash, rest.n) : S("/");
     }
     if (token_file[0] && !read_text(token_file, &token, e)) return false;
-    str secret = token.n ? str_trim(buf_view(&token))
-                         : str_of(env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+    str secret =
+        token.n ? str_trim(buf_view(&token)) : str_of(env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
     if (secret.n) {
         q.header[0] = "authorization";
         q.header[1] = arena_str(a, secret).p;
@@ -391,7 +391,7 @@ struct s3_creds *s3_creds_open(const struct s3_key_options *o, struct client *cl
     bool id = o->access_key && o->access_key[0];
     bool secret = o->secret_key && o->secret_key[0];
     if (id != secret) {
-        err_set(e, ERR_FAILED_PRECONDITION, "storage.s3: %s is set, and %s is not",
+        err_set(e, ERR_FAILED_PRECONDITION, "s3: %s is set, and %s is not",
                 id ? "access_key" : "secret_key", id ? "secret_key" : "access_key");
         return NULL;
     }

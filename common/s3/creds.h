@@ -4,7 +4,7 @@
 //
 // The first source that is there is used, as by Amazon's own programs:
 //
-//     settings       storage.s3.access_key and secret_key
+//     settings       s3.access_key and secret_key
 //     environment    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 //     web identity   AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN: a token of Kubernetes is
 //                    exchanged for keys at the token service (STS)

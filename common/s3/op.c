@@ -18,8 +18,9 @@
 #include "sys/clock.h"
 #include "sys/rand.h"
 
-#include <curl/curl.h>
 #include <time.h>
+
+#include <curl/curl.h>
 
 #define TRIES_MAX   7
 #define PAUSE_FIRST (50 * NS_PER_MS)
@@ -177,7 +178,8 @@ static bool sleep_for(const struct req *r, uint64_t ns, err *e)
     uint64_t until = clock_mono_ns() + ns;
     for (uint64_t now = clock_mono_ns(); now < until; now = clock_mono_ns()) {
         if (!req_alive(r, e)) return false;
-        nanosleep(&(struct timespec){.tv_nsec = (long)MIN(until - now, (uint64_t)PAUSE_STEP)}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)MIN(until - now, (uint64_t)PAUSE_STEP)},
+                  NULL);
     }
     return true;
 }
@@ -233,8 +235,8 @@ static const char *advice(const struct s3_refusal *why, unsigned status)
         const char *code;
         const char *advice;
     } known[] = {
-        {"NoSuchBucket", "; make the bucket, or look at storage.s3.bucket"},
-        {"InvalidAccessKeyId", "; look at storage.s3.access_key, or where else the keys come from"},
+        {"NoSuchBucket", "; make the bucket, or look at s3.bucket"},
+        {"InvalidAccessKeyId", "; look at s3.access_key, or where else the keys come from"},
         {"SignatureDoesNotMatch", "; the secret key is wrong, or a proxy changes the request"},
         {"AccessDenied", "; the keys are known, but may not do this"},
         {"RequestTimeTooSkewed", "; set the clock of this machine"},
@@ -246,7 +248,7 @@ static const char *advice(const struct s3_refusal *why, unsigned status)
         if (str_is(why->code, known[i].code)) return known[i].advice;
     }
     if (status == 301 || status == 307 || str_is(why->code, "AuthorizationHeaderMalformed"))
-        return "; look at storage.s3.region and storage.s3.endpoint";
+        return "; look at s3.region and s3.endpoint";
     return "";
 }
 
@@ -267,7 +269,7 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
     bool elsewhere = why.region.n && !str_is(why.region, s->region);
     err_set(e, ERR_UNAVAILABLE, "%s object %.*s: bucket %s at %s answers %u%s%.*s%s%.*s%s%s%.*s",
             what, STR(name), s->bucket, s->address, status, why.code.n ? " " : "", STR(why.code),
-            why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)),
-            advice(&why, status), elsewhere ? "; the bucket is in region " : "",
-            elsewhere ? (int)why.region.n : 0, why.region.p);
+            why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)), advice(&why, status),
+            elsewhere ? "; the bucket is in region " : "", elsewhere ? (int)why.region.n : 0,
+            why.region.p);
 }

@@ -123,9 +123,8 @@ static void run_ranges(struct s3 *s, struct req *r, const struct range *v, size_
         ops[i] = (struct s3_op){
             .method = "GET",
             .key = s3_key(s, &a, v[i].first[0]->name),
-            .extra = {{S("range"),
-                       arena_printf(&a, "bytes=%llu-%llu", (unsigned long long)v[i].at,
-                                    (unsigned long long)v[i].end - 1)}},
+            .extra = {{S("range"), arena_printf(&a, "bytes=%llu-%llu", (unsigned long long)v[i].at,
+                                                (unsigned long long)v[i].end - 1)}},
             .extra_n = 1,
             .answer_max = MAX((size_t)(v[i].end - v[i].at), (size_t)64 << 10),
         };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // s3.c - opens and closes a store in a bucket; sizes, lists, deletions.
-#include "s3/s3_int.h"
-
 #include "codec/base64.h"
 #include "net/http.h"
+#include "s3/s3_int.h"
+
+#include <stdio.h>
 
 #include <openssl/evp.h>
-#include <stdio.h>
 
 #define WIDTH          32
 #define ANSWER_MAX     ((size_t)64 << 10)  // of operations that answer nothing but refusals
@@ -176,9 +176,9 @@ static void note_failures(const struct s3 *s, const struct s3_failures *f, struc
         str name = str_slice(f->v[i].key, own, f->v[i].key.n);
         for (size_t k = 0; k < n; k++) {
             if (!str_eq(v[k].name, name) || str_is(f->v[i].why.code, "NoSuchKey")) continue;
-            v[k].ok = err_set(&v[k].fault, ERR_UNAVAILABLE, "delete object %.*s: %.*s: %.*s",
-                              STR(name), STR(f->v[i].why.code),
-                              STR(str_slice(f->v[i].why.message, 0, 200)));
+            v[k].ok =
+                err_set(&v[k].fault, ERR_UNAVAILABLE, "delete object %.*s: %.*s: %.*s", STR(name),
+                        STR(f->v[i].why.code), STR(str_slice(f->v[i].why.message, 0, 200)));
         }
     }
 }
@@ -259,13 +259,12 @@ static bool set_endpoint(struct s3 *s, const struct s3_options *o, err *e)
     s->tls = str_starts(url, S("https://"));
     if (!s->tls && !str_starts(url, S("http://")))
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "storage.s3.endpoint: '%.*s' begins with neither https:// nor http://",
-                       STR(url));
+                       "s3.endpoint: '%.*s' begins with neither https:// nor http://", STR(url));
     str host = str_slice(url, s->tls ? 8 : 7, url.n);
     if (str_ends(host, S("/"))) host.n--;
     if (!host.n || !http_is_authority(host))
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "storage.s3.endpoint: '%.*s' is no address; it is written "
+                       "s3.endpoint: '%.*s' is no address; it is written "
                        "https://host:port, without a path",
                        STR(url));
     snprintf(s->host, sizeof s->host, "%s%s%.*s", o->path_style ? "" : s->bucket,
@@ -281,20 +280,20 @@ static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
     size_t n = o->bucket ? strlen(o->bucket) : 0;
     if (n < 3 || n >= sizeof s->bucket)
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "storage.s3.bucket: the name has %zu characters; it has 3 to 63", n);
+                       "s3.bucket: the name has %zu characters; it has 3 to 63", n);
     for (size_t i = 0; i < n; i++) {
         char c = o->bucket[i];
         bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
                     (o->path_style && (c == '_' || (c >= 'A' && c <= 'Z')));
         if (!fine)
             return err_set(e, ERR_INVALID_ARGUMENT,
-                           "storage.s3.bucket: '%s' has a '%c' at %zu, which no bucket's name has",
+                           "s3.bucket: '%s' has a '%c' at %zu, which no bucket's name has",
                            o->bucket, c, i);
     }
     memcpy(s->bucket, o->bucket, n + 1);
     const char *prefix = o->prefix ? o->prefix : "";
     if (prefix[0] && (!store_prefix_check(str_of(prefix), e) || strlen(prefix) > 512))
-        return err_wrap(e, "storage.s3.prefix");
+        return err_wrap(e, "s3.prefix");
     snprintf(s->prefix, sizeof s->prefix, "%s%s", prefix,
              prefix[0] && !str_ends(str_of(prefix), S("/")) ? "/" : "");
     snprintf(s->region, sizeof s->region, "%s",

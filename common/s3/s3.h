@@ -21,9 +21,9 @@ struct s3_options {
     const char *endpoint;  // "https://host:port"; empty: Amazon's of the region
     const char *region;    // empty: us-east-1
     const char *bucket;
-    const char *prefix;    // of keys, such as "flametree/"; may be empty
-    bool path_style;       // the bucket is in the path, not in the host's name
-    const char *ca_file;   // PEM of the authorities to trust; empty: the system's
+    const char *prefix;   // of keys, such as "flametree/"; may be empty
+    bool path_style;      // the bucket is in the path, not in the host's name
+    const char *ca_file;  // PEM of the authorities to trust; empty: the system's
     struct s3_key_options keys;
     struct mem_budget *memory;  // of answers and of parts that go up; may be NULL
     unsigned width;             // requests under way at once; 0: 32

@@ -11,6 +11,12 @@
 #define S3_META_NONCE "x-amz-meta-flametree-nonce"
 #define S3_HEADERS    4
 
+enum s3_parts {
+    S3_PARTS_UNTRIED,
+    S3_PARTS_EXCLUSIVE,
+    S3_PARTS_REPLACE,  // the end of an upload replaces the object that has the name
+};
+
 struct s3 {
     struct store store;
     struct mem_budget *memory;
@@ -25,6 +31,9 @@ struct s3 {
     char address[320];  // "host:port" to connect to
     char host[320];     // the header: without a port that is the default
     char base[80];      // of paths: "/bucket" or ""
+    // Whether an upload in parts ends only if the name is free, which not all services know. It is
+    // tried out before the first such upload of an exclusive name.
+    _Atomic enum s3_parts parts;
     _Atomic int64_t clock_off_ns;  // the service's clock minus ours, when it refused our time
 };
 
@@ -72,7 +81,8 @@ str s3_key(const struct s3 *s, struct arena *a, str name);
 
 // ---- kinds of operations
 void s3_read_many(struct store *st, struct req *r, struct store_read *v, size_t n);  // read.c
-struct store_upload *s3_begin(struct store *st, struct req *r, str name, uint64_t about, err *e);
-bool s3_write(struct store_upload *up, str bytes, err *e);  // upload.c
+struct store_upload *s3_begin(struct store *st, struct req *r, str name, enum store_naming naming,
+                              uint64_t about, err *e);  // upload.c
+bool s3_write(struct store_upload *up, str bytes, err *e);
 bool s3_commit(struct store_upload *up, bool *existed, err *e);
 void s3_abandon(struct store_upload *up);

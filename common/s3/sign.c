@@ -12,10 +12,11 @@
 #include "codec/url.h"
 #include "sys/clock.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #define HASH_BYTES   32
 #define SIGNED_MAX   32  // headers of one request
@@ -48,8 +49,8 @@ static struct digest hmac(str key, str text)
 {
     struct digest d = {{0}};
     unsigned n = 0;
-    const unsigned char *made = HMAC(EVP_sha256(), key.p, (int)key.n,
-                                     (const unsigned char *)text.p, text.n, d.b, &n);
+    const unsigned char *made =
+        HMAC(EVP_sha256(), key.p, (int)key.n, (const unsigned char *)text.p, text.n, d.b, &n);
     assert(made && n == HASH_BYTES);
     (void)made;
     return d;
@@ -143,21 +144,21 @@ void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a
     if (s->keys.token.n) http_headers_add(h, a, S("x-amz-security-token"), s->keys.token);
     size_t n = sorted(h, v);
     str names = names_of(a, v, n);
-    str scope = arena_printf(a, "%.*s/%.*s/%.*s/" SCOPE_SUFFIX, STR(date), STR(s->region),
-                             STR(s->service));
+    str scope =
+        arena_printf(a, "%.*s/%.*s/%.*s/" SCOPE_SUFFIX, STR(date), STR(s->region), STR(s->service));
     buf_init(&request, NULL, (size_t)1 << 20);
     put_request(&request, s, v, n, names);
     s3_hash(buf_view(&request), hash);
     bool whole = !request.failed;
     buf_release(&request);
-    str text = arena_printf(a, "AWS4-HMAC-SHA256\n%s\n%.*s\n%.*s", stamp, STR(scope), S3_HASH_TEXT,
-                            hash);
+    str text =
+        arena_printf(a, "AWS4-HMAC-SHA256\n%s\n%.*s\n%.*s", stamp, STR(scope), S3_HASH_TEXT, hash);
     struct digest key = signing_key(s, date, a);
     struct digest signature = hmac(digest_view(&key), text);
     print_hex(signature.b, hash);
-    str line = arena_printf(
-        a, "AWS4-HMAC-SHA256 Credential=%.*s/%.*s, SignedHeaders=%.*s, Signature=%.*s",
-        STR(s->keys.id), STR(scope), STR(names), S3_HASH_TEXT, hash);
+    str line =
+        arena_printf(a, "AWS4-HMAC-SHA256 Credential=%.*s/%.*s, SignedHeaders=%.*s, Signature=%.*s",
+                     STR(s->keys.id), STR(scope), STR(names), S3_HASH_TEXT, hash);
     if (whole) http_headers_add(h, a, S("authorization"), line);
     if (!whole) a->exhausted = true;
 }

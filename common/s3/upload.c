@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// upload.c - creations. An object that fits into one part:
+// upload.c - creations. An object of up to PARTS parts, which is nearly every one:
 //
 //     1. bytes are kept in memory                                   store_write
-//     2. one PUT with `If-None-Match: *` and a nonce                store_commit
+//     2. one PUT with a nonce, for an exclusive name with `If-None-Match: *`     store_commit
 //
 // A larger one:
 //
 //     1. bytes are kept until PARTS parts are full                  store_write
 //     2. the upload is begun, once, with the nonce; the parts that are full go up together
-//     3. the last parts go up; the upload is ended with `If-None-Match: *`    store_commit
+//     3. the last parts go up, and the upload is ended, for an exclusive name with that condition
+//        (store_commit)
+//
+// Not every service heeds the condition at the end of an upload. Where it does not, an object of an
+// exclusive name is kept in memory as a whole.
 //
 // When it fails:
 //
@@ -19,6 +23,7 @@
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until s3_sweep or a rule of the bucket drops it
 #include "s3/s3_int.h"
+#include "store/check.h"
 #include "store/metrics.h"
 #include "sys/rand.h"
 
@@ -28,10 +33,16 @@
 #define PART_BYTES ((size_t)8 << 20)
 #define PARTS      4
 #define PARTS_MOST 10000
+#define WHOLE_MAX  ((size_t)4 << 30)  // what a service takes in one request is 5 GB
 #define FIRST      ((size_t)64 << 10)
 #define ANSWER_MAX ((size_t)64 << 10)
 #define NONCE_TEXT 32
-#define ETAG_MAX   80
+
+#define ONLY_IF_FREE               \
+    {                              \
+        S("if-none-match"), S("*") \
+    }
+#define ETAG_MAX 80
 
 struct etag {
     char text[ETAG_MAX];
@@ -41,7 +52,10 @@ struct upload {
     struct store_upload upload;
     struct s3 *s3;
     struct req *req;
-    char *bytes;  // not sent yet; at most PARTS parts
+    enum store_naming naming;
+    bool decided;  // whether it may go up in parts
+    bool whole;    // it may not
+    char *bytes;   // not sent yet
     size_t n;
     size_t cap;
     char id[512];  // of the upload in parts; empty: not begun
@@ -66,7 +80,8 @@ static void upload_free(struct upload *u)
     mem_free(u->s3->memory, u, sizeof *u);
 }
 
-struct store_upload *s3_begin(struct store *st, struct req *r, str name, uint64_t about, err *e)
+struct store_upload *s3_begin(struct store *st, struct req *r, str name, enum store_naming naming,
+                              uint64_t about, err *e)
 {
     struct s3 *s = s3_of(st);
     uint64_t random[2] = {rand_u64(), rand_u64()};
@@ -76,6 +91,7 @@ struct store_upload *s3_begin(struct store *st, struct req *r, str name, uint64_
     u->upload.store = st;
     u->s3 = s;
     u->req = r;
+    u->naming = naming;
     u->name_n = name.n;
     memcpy(u->name, name.p, name.n);
     snprintf(u->nonce, sizeof u->nonce, "%016llx%016llx", (unsigned long long)random[0],
@@ -187,16 +203,23 @@ static bool send_parts(struct upload *u, err *e)
     return true;
 }
 
+static bool parts_are_exclusive(struct upload *u);
+
 // How many bytes may be kept: whole parts, since all but the last part of an upload have one size.
 static size_t room_of(const struct upload *u)
 {
-    return u->cap < PART_BYTES ? u->cap : u->cap / PART_BYTES * PART_BYTES;
+    return u->whole || u->cap < PART_BYTES ? u->cap : u->cap / PART_BYTES * PART_BYTES;
 }
 
 static bool grow(struct upload *u, size_t more, err *e)
 {
-    size_t need = MIN(u->n + more, PARTS * PART_BYTES);
-    size_t cap = MIN(MAX(need, u->cap * 2), PARTS * PART_BYTES);
+    if (u->n + more > PARTS * PART_BYTES && !u->decided) {
+        u->whole = u->naming == STORE_EXCLUSIVE && !parts_are_exclusive(u);
+        u->decided = true;
+    }
+    size_t most = u->whole ? WHOLE_MAX : PARTS * PART_BYTES;
+    size_t need = MIN(u->n + more, most);
+    size_t cap = MIN(MAX(need, u->cap * 2), most);
     err starved = {0};
     if (need <= u->cap) return true;
     char *longer = mem_resize_bare(u->s3->memory, u->bytes, u->cap, cap, &starved);
@@ -206,8 +229,9 @@ static bool grow(struct upload *u, size_t more, err *e)
         return true;
     }
     // Without memory for several parts, one after the other goes up.
-    if (u->cap < PART_BYTES) *e = starved;
-    return u->cap >= PART_BYTES;
+    bool one = u->cap >= PART_BYTES && !u->whole;
+    if (!one) *e = starved;
+    return one;
 }
 
 bool s3_write(struct store_upload *up, str bytes, err *e)
@@ -215,6 +239,9 @@ bool s3_write(struct store_upload *up, str bytes, err *e)
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
     while (bytes.n > 0) {
         if (u->n + bytes.n > room_of(u) && !grow(u, bytes.n, e)) return false;
+        if (u->n == room_of(u) && u->whole)
+            return err_set(e, ERR_OUT_OF_RANGE, "create object %.*s: it has more than %zu bytes",
+                           STR(name_of(u)), WHOLE_MAX);
         if (u->n == room_of(u) && !send_parts(u, e)) return false;
         size_t n = MIN(bytes.n, room_of(u) - u->n);
         memcpy(u->bytes + u->n, bytes.p, n);
@@ -269,9 +296,8 @@ static bool put_whole(struct upload *u, bool *existed, err *e)
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.method = "PUT",
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .extra = {{S("if-none-match"), S("*")},
-                                {S(S3_META_NONCE), str_of(u->nonce)}},
-                      .extra_n = 2,
+                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)}, ONLY_IF_FREE},
+                      .extra_n = u->naming == STORE_EXCLUSIVE ? 2 : 1,
                       .body = str_make(u->bytes, u->n),
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
@@ -323,8 +349,8 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
     struct s3_op o = {.method = "POST",
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = id_query(u, &a, 0),
-                      .extra = {{S("if-none-match"), S("*")}},
-                      .extra_n = 1,
+                      .extra = {ONLY_IF_FREE},
+                      .extra_n = u->naming == STORE_EXCLUSIVE ? 1 : 0,
                       .body = buf_view(&list),
                       .answer_max = ANSWER_MAX};
     bool made = false;
@@ -359,9 +385,8 @@ static void drop_parts(struct upload *u)
 bool s3_commit(struct store_upload *up, bool *existed, err *e)
 {
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
-    bool parts = u->id_n > 0 || u->n > PART_BYTES;
-    bool ok = parts ? (u->n == 0 || send_parts(u, e)) && end_parts(u, existed, e)
-                    : put_whole(u, existed, e);
+    bool ok = u->id_n > 0 ? (u->n == 0 || send_parts(u, e)) && end_parts(u, existed, e)
+                          : put_whole(u, existed, e);
     if (!ok) *existed = false;
     // After an unknown outcome the parts stay: a try that is still under way needs them.
     if (ok || e->code != ERR_UNAVAILABLE) drop_parts(u);
@@ -374,4 +399,41 @@ void s3_abandon(struct store_upload *up)
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
     drop_parts(u);
     upload_free(u);
+}
+
+// ---- the trial
+
+// An object, and then an upload in parts of the same name, whose end must be refused.
+static bool try_parts(struct upload *u, str name, bool *exclusive, err *e)
+{
+    struct store *st = &u->s3->store;
+    bool existed = false;
+    if (!store_put(st, u->req, name, S("1"), &existed, e)) return false;
+    struct store_upload *up = s3_begin(st, u->req, name, STORE_EXCLUSIVE, 1, e);
+    if (!up) return false;
+    struct upload *second = CONTAINER_OF(up, struct upload, upload);
+    second->decided = true;
+    if (!s3_write(up, S("2"), e) || !send_parts(second, e)) {
+        s3_abandon(up);
+        return false;
+    }
+    return s3_commit(up, exclusive, e);
+}
+
+// Does the service heed the condition at the end of an upload in parts? Tried out once, when it
+// matters for the first time. If it cannot be tried now, the answer is no for now.
+static bool parts_are_exclusive(struct upload *u)
+{
+    struct s3 *s = u->s3;
+    char name[sizeof STORE_CHECK_PREFIX + 2 * NONCE_TEXT];
+    bool exclusive = false;
+    err why = {0};
+    enum s3_parts known = atomic_load(&s->parts);
+    if (known != S3_PARTS_UNTRIED) return known == S3_PARTS_EXCLUSIVE;
+    snprintf(name, sizeof name, STORE_CHECK_PREFIX "parts.%s", u->nonce);
+    bool ok = try_parts(u, str_of(name), &exclusive, &why);
+    err ignored = {0};
+    (void)!store_delete(&s->store, u->req, str_of(name), &ignored);
+    if (ok) atomic_store(&s->parts, exclusive ? S3_PARTS_EXCLUSIVE : S3_PARTS_REPLACE);
+    return ok && exclusive;
 }

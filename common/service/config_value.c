@@ -436,5 +436,6 @@ void config_value_print(const struct config_row *row, const void *p, struct buf 
 bool config_row_is_secret(const struct config_row *row)
 {
     str key = str_of(row->key);
-    return str_ends(key, S("_secret")) || str_ends(key, S("_password")) || str_ends(key, S("_key"));
+    return str_ends(key, S("_secret")) || str_ends(key, S("_password")) ||
+           str_ends(key, S("_key")) || str_ends(key, S("_token"));
 }

@@ -63,6 +63,12 @@ static const struct config_row self_profile_rows[] = {
 #undef ROW
 };
 
+static const struct config_row s3_rows[] = {
+#define ROW(...) CONFIG_ROW(struct s3_settings, __VA_ARGS__)
+#include "service/s3.def"
+#undef ROW
+};
+
 static const struct config_row storage_rows[] = {
 #define ROW(...) CONFIG_ROW(struct storage_settings, __VA_ARGS__)
 #include "service/storage.def"
@@ -169,7 +175,7 @@ bool settings_check(const struct config *c, err *e)
     if (!log_level_of(str_of(l->level), &level))
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "log.level: '%s' is none of debug, info, warn, error", l->level);
-    if (!storage_check(storage, e)) return false;
+    if (!storage_check(storage, config_section(c, "s3"), e)) return false;
     if (!values_directory(storage->dir, e)) return err_wrap(e, "storage.dir");
     return check_server(config_section(c, "server"), e) &&
            check_internal(config_section(c, "internal"), e) &&

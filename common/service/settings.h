@@ -10,7 +10,8 @@
 #define SETTINGS(X) \
     X(server)       \
     X(internal)     \
-    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile) X(storage)
+    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(s3) X(self_profile) \
+        X(storage)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
@@ -56,6 +57,12 @@ struct lanes_settings {
 #undef ROW
 };
 
+struct s3_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/s3.def"
+#undef ROW
+};
+
 struct storage_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
 #include "service/storage.def"
@@ -69,4 +76,5 @@ extern const size_t settings_section_count;
 // Checks that bounds of single rows cannot express: addresses, names of levels, pairs that belong
 // together, files of certificates that can be used.
 bool settings_check(const struct config *c, err *e) MUST_CHECK;
-bool storage_check(const struct storage_settings *s, err *e) MUST_CHECK;  // of section storage
+bool storage_check(const struct storage_settings *s, const struct s3_settings *s3,
+                   err *e) MUST_CHECK;  // of the sections storage and s3

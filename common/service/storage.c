@@ -6,6 +6,7 @@
 // sooner or later, ends the process.
 #include "base/ulid.h"
 #include "manifest/manifest.h"
+#include "s3/s3.h"
 #include "service/process.h"
 #include "service/program.h"
 #include "store/check.h"
@@ -23,14 +24,28 @@
 #define CLAIM_LIMIT_NS ((uint64_t)60 * NS_PER_S)
 #define ASK_LIMIT_NS   ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
 
-bool storage_check(const struct storage_settings *s, err *e)
+static bool is_one_of(const char *setting, const char *value, const char *const *v, err *e)
 {
-    if (strcmp(s->kind, "local") != 0 && strcmp(s->kind, "none") != 0)
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "storage.kind: '%s' is not known; there are local and none", s->kind);
-    if (strcmp(s->io, "auto") != 0 && strcmp(s->io, "threads") != 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "storage.io: '%s' is none of auto, threads", s->io);
-    return true;
+    char names[80] = "";
+    for (size_t i = 0; v[i]; i++) {
+        if (strcmp(v[i], value) == 0) return true;
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", v[i]);
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "%s: '%s' is none of %s", setting, value, names);
+}
+
+bool storage_check(const struct storage_settings *s, const struct s3_settings *s3, err *e)
+{
+    static const char *const kinds[] = {"local", "s3", "none", NULL};
+    static const char *const ways[] = {"auto", "threads", NULL};
+    static const char *const styles[] = {"auto", "path", "virtual", NULL};
+    if (!is_one_of("storage.kind", s->kind, kinds, e) || !is_one_of("storage.io", s->io, ways, e) ||
+        !is_one_of("s3.style", s3->style, styles, e))
+        return false;
+    return strcmp(s->kind, "s3") != 0 || s3->bucket[0] ||
+           err_set(e, ERR_INVALID_ARGUMENT,
+                   "s3.bucket: storage.kind s3 needs the name of a bucket");
 }
 
 // Reads the cluster that the store belongs to, and checks that this program knows its format.
@@ -79,27 +94,75 @@ static bool claim(struct program *p, uint64_t limit_ns, err *e)
     return true;
 }
 
-// The store of the settings; path is memory for the default. False: this process has none.
-static bool choose(struct program *p, struct store_local_options *o, char path[STORE_PATH_MAX])
+// The store of the settings.
+struct chosen {
+    bool is_s3;
+    struct store_local_options local;
+    struct s3_options s3;
+    char path[STORE_PATH_MAX];  // memory for the default
+    char name[600];             // for messages: a directory, or s3://bucket/prefix
+};
+
+static const char *region_of(const struct s3_settings *s)
+{
+    const char *sources[] = {s->region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")};
+    for (size_t i = 0; i < COUNT(sources); i++)
+        if (sources[i] && sources[i][0]) return sources[i];
+    return "";
+}
+
+static void choose_s3(struct program *p, struct chosen *c)
+{
+    const struct s3_settings *s = config_section(p->config, "s3");
+    bool amazon = !s->endpoint[0];
+    c->is_s3 = true;
+    c->s3 = (struct s3_options){
+        .endpoint = s->endpoint,
+        .region = region_of(s),
+        .bucket = s->bucket,
+        .prefix = s->prefix,
+        .path_style = strcmp(s->style, "path") == 0 || (strcmp(s->style, "auto") == 0 && !amazon),
+        .ca_file = s->ca_file,
+        .keys = {s->access_key, s->secret_key, s->session_token},
+        .memory = &p->storage,
+        .width = (unsigned)s->width,
+    };
+    snprintf(c->name, sizeof c->name, "s3://%s/%s", s->bucket, s->prefix);
+}
+
+// False: this process has none.
+static bool choose(struct program *p, struct chosen *c)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
-    snprintf(path, STORE_PATH_MAX, "%s/store", p->datadir.path);
-    *o = (struct store_local_options){
-        .dir = s->dir[0] ? s->dir : path,
+    *c = (struct chosen){.is_s3 = false};
+    if (strcmp(s->kind, "s3") == 0) {
+        choose_s3(p, c);
+        return true;
+    }
+    snprintf(c->path, sizeof c->path, "%s/store", p->datadir.path);
+    c->local = (struct store_local_options){
+        .dir = s->dir[0] ? s->dir : c->path,
         .memory = &p->storage,
         .width = (unsigned)s->width,
         .no_uring = strcmp(s->io, "threads") == 0,
     };
+    snprintf(c->name, sizeof c->name, "%s", c->local.dir);
     return strcmp(s->kind, "none") != 0 && (s->dir[0] || p->process.all_in_one);
 }
 
-static bool try_clients(struct program *p, struct store_local_options o, uint64_t limit_ns, err *e)
+static struct store *open_client(const struct chosen *c, err *e)
+{
+    return c->is_s3 ? store_open_s3(&c->s3, e) : store_open_local(&c->local, e);
+}
+
+static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, err *e)
 {
     struct req r;
-    o.again = true;  // a second client, as cheap as possible
-    o.no_uring = true;
-    o.width = 1;
-    struct store *other = store_open_local(&o, e);
+    c->local.again = true;  // a second client, as cheap as possible
+    c->local.no_uring = true;
+    c->local.width = 1;
+    c->s3.width = 1;
+    struct store *other = open_client(c, e);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
     bool ok = store_check(p->process.store, other, p->identity.directory, &r, e);
@@ -117,24 +180,24 @@ static bool try_clients(struct program *p, struct store_local_options o, uint64_
 //                                              storage_ask tries again
 static bool try_store(struct program *p, uint64_t limit_ns, err *e)
 {
-    struct store_local_options o;
-    char path[STORE_PATH_MAX];
-    char dir[LOG_QUOTE_MAX];
+    struct chosen c;
+    char quoted[LOG_QUOTE_MAX];
     err fault = {0};
-    bool has_one = choose(p, &o, path);
+    bool has_one = choose(p, &c);
     assert(has_one && p->process.store);
     (void)has_one;
-    const char *why = store_check_mount(o.dir);
-    if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
-    bool ok = try_clients(p, o, limit_ns, &fault);
+    const char *why = c.is_s3 ? NULL : store_check_mount(c.local.dir);
+    if (why) notice_raise(p->notices, "storage.caches", str_of(c.name), NOTICE_FOREVER, "%s", why);
+    bool ok = try_clients(p, &c, limit_ns, &fault);
     if (!ok && fault.code == ERR_FAILED_PRECONDITION) {
         *e = fault;
-        return err_wrap(e, "storage %s", o.dir);
+        return err_wrap(e, "storage %s", c.name);
     }
     atomic_store(&p->store_untried, !ok);
     if (ok) {
         notice_end(p->notices, UNTRIED, str_of(p->id));
-        log_info(NULL, "storage.tried", "dir=%s promises=\"%s\"", log_quote(dir, str_of(o.dir)),
+        log_info(NULL, "storage.tried", "store=%s promises=\"%s\"",
+                 log_quote(quoted, str_of(c.name)),
                  "two clients: new objects are seen and listed at once, a name is created only "
                  "once, bytes are read as they were written, deletions are seen");
         return true;
@@ -162,17 +225,16 @@ void storage_ask(struct program *p)
 bool storage_open(struct program *p, err *e)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
-    struct store_local_options o;
-    char path[STORE_PATH_MAX];
+    struct chosen c;
     mem_budget_init(&p->storage, "storage", &p->memory, 0);
     process_watch_budget(&p->storage);
-    if (!choose(p, &o, path)) {
+    if (!choose(p, &c)) {
         bool none = strcmp(s->kind, "none") == 0;
         log_info(NULL, "storage.none", "why=\"%s: this process keeps no objects and reads none\"",
                  none ? "storage.kind is none" : "storage.dir is not set");
         return true;
     }
-    p->process.store = store_open_local(&o, e);
+    p->process.store = open_client(&c, e);
     // Tried first: a claim in a store that breaks its promises could be one of two.
     bool ok = p->process.store && try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
     (void)node_cluster(p, &p->identity.cluster);

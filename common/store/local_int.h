@@ -71,8 +71,8 @@ bool local_list(struct store *s, struct req *r, str prefix, str after, store_vis
                 err *e) MUST_CHECK;
 
 // ---- local_upload.c
-struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about,
-                                 err *e) MUST_CHECK;
+struct store_upload *local_begin(struct store *s, struct req *r, str name, enum store_naming naming,
+                                 uint64_t about, err *e);
 bool local_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
 bool local_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
 void local_abandon(struct store_upload *u);

@@ -120,8 +120,11 @@ static void upload_free(struct upload *u)
     mem_free(u->local->memory, u, sizeof *u);
 }
 
-struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
+// A link to a name is exclusive at no cost, so both kinds of names are the same here.
+struct store_upload *local_begin(struct store *s, struct req *r, str name, enum store_naming naming,
+                                 uint64_t about, err *e)
 {
+    (void)naming;
     struct local *l = local_of(s);
     if (!local_alive(r, e) || !local_may_change(l, e) || !local_is_there(l, e)) return NULL;
     struct upload *u = mem_alloc(l->memory, sizeof *u, e);

@@ -143,7 +143,15 @@ bool store_list(struct store *s, struct req *r, str prefix, str after, store_vis
 
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
 {
-    return store_name_check(name, e) ? s->kind->begin(s, r, name, about, e) : NULL;
+    if (!store_name_check(name, e)) return NULL;
+    return s->kind->begin(s, r, name, STORE_EXCLUSIVE, about, e);
+}
+
+struct store_upload *store_begin_unique(struct store *s, struct req *r, str name, uint64_t about,
+                                        err *e)
+{
+    if (!store_name_check(name, e)) return NULL;
+    return s->kind->begin(s, r, name, STORE_UNIQUE, about, e);
 }
 
 bool store_write(struct store_upload *u, str bytes, err *e)
@@ -166,14 +174,25 @@ void store_abandon(struct store_upload *u)
     if (u) u->store->kind->abandon(u);
 }
 
-bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed, err *e)
+static bool put_all(struct store_upload *u, str bytes, bool *existed, err *e)
 {
     *existed = false;
-    struct store_upload *u = store_begin(s, r, name, bytes.n, e);
     if (!u) return false;
     if (store_write(u, bytes, e)) return store_commit(u, existed, e);
     store_abandon(u);
     return false;
+}
+
+bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed, err *e)
+{
+    return put_all(store_begin(s, r, name, bytes.n, e), bytes, existed, e);
+}
+
+bool store_put_unique(struct store *s, struct req *r, str name, str bytes, err *e)
+{
+    bool existed = false;
+    if (!put_all(store_begin_unique(s, r, name, bytes.n, e), bytes, &existed, e)) return false;
+    return !existed || err_set(e, ERR_DATA_LOSS, "object %.*s is there already", STR(name));
 }
 
 // ---- deleting

@@ -12,9 +12,11 @@
 //                           ended sees it
 //
 // A creation that failed may have happened all the same (a time-out, a crash). A caller to whom it
-// matters reads the object and compares the bytes. Names are printable ASCII without spaces, '/'
-// separates folders, parts are at most 255 bytes and never empty, "." or ".."; other names are
-// invalid_argument here and reach no store. common/manifest/names.h has the names in use.
+// matters reads the object and compares the bytes. A store that tries a creation again by itself
+// tells its own object from another's: *existed is true only for that of another creation. Names
+// are printable ASCII without spaces, '/' separates folders, parts are at most 255 bytes and never
+// empty, "." or ".."; other names are invalid_argument here and reach no store.
+// common/manifest/names.h has the names in use.
 //
 // All calls block. They come from jobs and duties, never from loops; any thread, many at once.
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
@@ -73,11 +75,23 @@ bool store_list(struct store *s, struct req *r, str prefix, str after, store_vis
                 err *e) MUST_CHECK;
 
 // ---- creating, piece by piece; one thread at a time
+//
+// There are two kinds of names. EXCLUSIVE: several may create it, and only one creation succeeds.
+// UNIQUE: the caller has just drawn it (it has a ULID), so nobody else ever creates it. Stores do
+// less for those: a large object can be sent in parts where a service has no condition for the end
+// of such an upload, and a repeated request does no harm.
 struct store_upload;
+enum store_naming {
+    STORE_EXCLUSIVE,
+    STORE_UNIQUE,
+};
 
-// NULL and *e set on failure. `about` is the expected number of bytes, a hint.
+// Begins an exclusive creation, or a unique one. NULL and *e set on failure. `about` is the
+// expected number of bytes, a hint.
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about,
                                  err *e) MUST_CHECK;
+struct store_upload *store_begin_unique(struct store *s, struct req *r, str name, uint64_t about,
+                                        err *e) MUST_CHECK;
 bool store_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
 
 // Makes it visible; the upload is freed in any case. *existed: the name was taken before, and
@@ -87,6 +101,9 @@ void store_abandon(struct store_upload *u);  // nothing of it stays; NULL is fin
 
 bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed,
                err *e) MUST_CHECK;
+
+// An object of that name is data_loss: a name that was just drawn cannot be taken.
+bool store_put_unique(struct store *s, struct req *r, str name, str bytes, err *e) MUST_CHECK;
 
 // ---- deleting. An object that is not there is fine.
 bool store_delete(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
@@ -111,7 +128,8 @@ struct store_kind {
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
     bool (*list)(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                  err *e);
-    struct store_upload *(*begin)(struct store *s, struct req *r, str name, uint64_t about, err *e);
+    struct store_upload *(*begin)(struct store *s, struct req *r, str name,
+                                  enum store_naming naming, uint64_t about, err *e);
     bool (*write)(struct store_upload *u, str bytes, err *e);
     bool (*commit)(struct store_upload *u, bool *existed, err *e);
     void (*abandon)(struct store_upload *u);

@@ -344,12 +344,13 @@ static bool memory_list(struct store *s, struct req *r, str prefix, str after, s
 
 // ---- creating
 
-static struct store_upload *memory_begin(struct store *s, struct req *r, str name, uint64_t about,
-                                         err *e)
+static struct store_upload *memory_begin(struct store *s, struct req *r, str name,
+                                         enum store_naming naming, uint64_t about, err *e)
 {
     struct memstore *m = memstore_of(s);
     if (!alive(r, e)) return NULL;
     (void)about;
+    (void)naming;
     struct upload *u = must(calloc(1, sizeof *u));
     u->upload.store = s;
     u->req = r;

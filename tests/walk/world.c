@@ -174,8 +174,8 @@ static bool wrong_remove(struct store *s, struct req *r, str name, err *e)
 }
 
 // The upload is the inner store's: it goes on there.
-static struct store_upload *wrong_begin(struct store *s, struct req *r, str name, uint64_t about,
-                                        err *e)
+static struct store_upload *wrong_begin(struct store *s, struct req *r, str name,
+                                        enum store_naming naming, uint64_t about, err *e)
 {
     struct seat *seat = seat_of(s);
     char other[STORE_NAME_MAX + 1];
@@ -183,6 +183,7 @@ static struct store_upload *wrong_begin(struct store *s, struct req *r, str name
     while (seat->w->mistake == BLIND && str_contains(name, S("/live/a/")) &&
            other[name.n - 1] < '9' && memstore_has(seat->w->store, other))
         other[name.n - 1]++;
+    if (naming == STORE_UNIQUE) return store_begin_unique(seat->inner, r, str_of(other), about, e);
     return store_begin(seat->inner, r, str_of(other), about, e);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "s3/s3.h"
-
 #include "lib/test.h"
+#include "s3/s3.h"
 #include "store/check.h"
 #include "sys/rand.h"
 
@@ -84,8 +83,15 @@ static void large_objects_go_up_in_parts(void **state)
         assert_true(str_eq(buf_view(&back), str_make(bytes, sizes[i])));
         buf_release(&back);
         bool existed = false;
-        assert_ok(store_put(g->store, &g->req, str_of(name), str_make(bytes, sizes[i]), &existed, e));
-        if (!existed) printf("size %zu: second creation is not refused\n", sizes[i]);
+        assert_ok(
+            store_put(g->store, &g->req, str_of(name), str_make(bytes, sizes[i]), &existed, e));
+        if (!existed) fail_msg("size %zu: the second creation is not refused", sizes[i]);
+        snprintf(name, sizeof name, "v1/unique/%zu", sizes[i]);
+        assert_ok(store_put_unique(g->store, &g->req, str_of(name), str_make(bytes, sizes[i]), e));
+        buf_init(&back, NULL, 100 << 20);
+        assert_ok(store_get(g->store, &g->req, str_of(name), &back, e));
+        assert_true(str_eq(buf_view(&back), str_make(bytes, sizes[i])));
+        buf_release(&back);
     }
     free(bytes);
 }

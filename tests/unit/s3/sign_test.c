@@ -2,9 +2,8 @@
 //
 // The examples of AWS's page "Signature Calculations for the Authorization Header: Transferring
 // Payload in a Single Chunk", with their keys and their results.
-#include "s3/sign.h"
-
 #include "lib/test.h"
+#include "s3/sign.h"
 #include "sys/clock.h"
 
 #define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -22,17 +21,36 @@ struct example {
 };
 
 static const struct example examples[] = {
-    {"an object, with a range", "GET", "/test.txt", {{NULL}}, {{"range", "bytes=0-9"}}, "",
+    {"an object, with a range",
+     "GET",
+     "/test.txt",
+     {{NULL}},
+     {{"range", "bytes=0-9"}},
+     "",
      "host;range;x-amz-content-sha256;x-amz-date",
      "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
-    {"a creation, with a path to encode", "PUT", "/test$file.text", {{NULL}},
+    {"a creation, with a path to encode",
+     "PUT",
+     "/test$file.text",
+     {{NULL}},
      {{"date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
-     "Welcome to Amazon S3.", "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+     "Welcome to Amazon S3.",
+     "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
      "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"},
-    {"a query without a value", "GET", "/", {{"lifecycle", ""}}, {{NULL}}, "",
+    {"a query without a value",
+     "GET",
+     "/",
+     {{"lifecycle", ""}},
+     {{NULL}},
+     "",
      "host;x-amz-content-sha256;x-amz-date",
      "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"},
-    {"a list", "GET", "/", {{"max-keys", "2"}, {"prefix", "J"}}, {{NULL}}, "",
+    {"a list",
+     "GET",
+     "/",
+     {{"max-keys", "2"}, {"prefix", "J"}},
+     {{NULL}},
+     "",
      "host;x-amz-content-sha256;x-amz-date",
      "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"},
 };
