@@ -84,6 +84,16 @@ def own_host():
     return "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
 
 
+def store_flags(folder, args):
+    """Settings of an own part of the bucket, if the suite runs on one (FLAMETREE_TEST_S3=URL) and the test names no store of its own."""
+    endpoint = os.environ.get("FLAMETREE_TEST_S3")
+    if not endpoint or any("--storage." in arg for arg in args):
+        return []
+    flags = {"storage.kind": "s3", "s3.endpoint": endpoint, "s3.bucket": "flametree-test", "s3.prefix": os.path.basename(folder) + "/",
+             "s3.access_key": "AKTEST", "s3.secret_key": "secret"}
+    return ["--%s=%s" % flag for flag in flags.items()]
+
+
 class Flametree:
     """One process. With `listen` None addresses and the data directory are those of its configuration file."""
 
@@ -92,7 +102,7 @@ class Flametree:
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="flametree-test-")
         self.args = ["--server.listen", listen, "--server.data_dir", self.data] if listen else []
-        self.args += ["--self_profile.enabled", "true" if self_profile else "false", *args]
+        self.args += ["--self_profile.enabled", "true" if self_profile else "false", *(store_flags(self.data, args) if listen else []), *args]
         self.env = {**os.environ, **(env or {})}
         self.process = self.url = self.admin_url = None
         self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
@@ -241,7 +251,7 @@ class Cluster:
     def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES, spread=True):
         self.folder = tempfile.mkdtemp(prefix="flametree-test-")
         self.host = own_host()
-        further, flags = self.split(args)
+        further, flags = self.split([*store_flags(self.folder, args), *args])
         self.members = {}
         for name in names:
             service = name.split("-")[0]
