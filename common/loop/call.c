@@ -88,18 +88,19 @@ static void stop_rest_of(struct call *const *calls, size_t n)
 static void await_outcome(struct req *r, struct call_group *g, size_t need, bool stop_rest,
                           const struct call_watch *watch, err *why)
 {
-    uint64_t next_look = watch ? clock_mono_ns() + CANCEL_POLL_NS : UINT64_MAX;
+    uint64_t every = watch && watch->every_ns ? watch->every_ns : CANCEL_POLL_NS;
+    uint64_t next_look = watch ? clock_mono_ns() + every : UINT64_MAX;
     lock_take(&g->lock);
     while (g->pending > 0) {
         bool decided = g->well >= need || g->well + g->pending < need;
         if (stop_rest && decided) break;
         if (!req_alive(r, why)) break;
-        uint64_t left = MIN(req_left_ns(r), CANCEL_POLL_NS);
+        uint64_t left = MIN(req_left_ns(r), MIN(every, CANCEL_POLL_NS));
         cond_wait_until(&g->change, &g->lock, clock_mono_ns() + left);
         if (!watch || clock_mono_ns() < next_look) continue;
         lock_give(&g->lock);  // look may call call_stop, and take locks of its own
         watch->look(watch->arg);
-        next_look = clock_mono_ns() + CANCEL_POLL_NS;
+        next_look = clock_mono_ns() + every;
         lock_take(&g->lock);
     }
     lock_give(&g->lock);

@@ -45,11 +45,13 @@ bool call_wait(struct req *r, struct call *c, err *e) MUST_CHECK;
 bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
                  err *e) MUST_CHECK;
 
-// The same, and meanwhile look(arg) is called about ten times a second, by the thread that waits:
-// it may end single calls with call_stop, because there is no use in waiting for them. NULL: none.
+// The same, and meanwhile look(arg) is called every so often (0: about ten times a second), by the
+// thread that waits: it may end single calls with call_stop, because there is no use in waiting for
+// them, and begin others. NULL: none.
 struct call_watch {
     void (*look)(void *arg);
     void *arg;
+    uint64_t every_ns;
 };
 bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, size_t need,
                          bool stop_rest, const struct call_watch *watch, err *e) MUST_CHECK;

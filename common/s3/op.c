@@ -14,10 +14,12 @@
 //     RequestTimeTooSkewed                                   again, with the service's time
 //     ExpiredToken                                           again, with new keys
 //     any other status                                       over: it is the answer
+#include "s3/metrics.h"
 #include "s3/s3_int.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include <curl/curl.h>
@@ -28,6 +30,19 @@
 #define PAUSE_STEP  (20 * NS_PER_MS)
 #define STALL_S     30
 #define TRY_ARENA   ((size_t)64 << 10)
+
+static const struct {
+    const char *name;
+    const char *method;
+    uint64_t nanodollars;  // of a request, at Amazon's list prices
+} actions[S3_ACTIONS] = {
+    [S3_GET] = {"get", "GET", 400},          [S3_HEAD] = {"head", "HEAD", 400},
+    [S3_LIST] = {"list", "GET", 5000},       [S3_PUT] = {"put", "PUT", 5000},
+    [S3_DELETE] = {"delete", "DELETE", 0},   [S3_DELETE_MANY] = {"delete_many", "POST", 0},
+    [S3_BEGIN] = {"begin", "POST", 5000},    [S3_PART] = {"part", "PUT", 5000},
+    [S3_END] = {"end", "POST", 5000},        [S3_DROP] = {"drop", "DELETE", 0},
+    [S3_PENDING] = {"pending", "GET", 5000},
+};
 
 str s3_key(const struct s3 *s, struct arena *a, str name)
 {
@@ -53,7 +68,7 @@ static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
 {
     struct s3_signing signing = {.region = str_of(s->region),
                                  .service = S("s3"),
-                                 .method = o->method,
+                                 .method = actions[o->action].method,
                                  .query = o->query};
     struct http_call *c = &o->call;
     char hash[S3_HASH_TEXT];
@@ -74,7 +89,7 @@ static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
 static bool start(struct s3 *s, struct req *r, struct s3_op *o)
 {
     if (o->begun) s3_op_release(o);
-    o->call = (struct http_call){.method = o->method,
+    o->call = (struct http_call){.method = actions[o->action].method,
                                  .address = str_of(s->address),
                                  .body = o->body,
                                  .answer_max = o->answer_max,
@@ -85,8 +100,10 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
     o->fault = (err){0};
     o->tries++;
     if (!sign(s, r, o, &o->fault)) return false;
+    o->began_ns = clock_mono_ns();
     http_start(s->client, r, &o->call, RANK_DISK);
     o->running = true;
+    if (o->tries > 1) metric_add_to(&s3_retries, str_of(actions[o->action].name), 1);
     return true;
 }
 
@@ -99,6 +116,23 @@ void s3_op_release(struct s3_op *o)
 }
 
 // ---- what came of it
+
+static void count(const struct s3_op *o)
+{
+    const struct http_call *c = &o->call;
+    str name = str_of(actions[o->action].name);
+    uint64_t dollars = actions[o->action].nanodollars;
+    char status[16];
+    snprintf(status, sizeof status, "%u", c->status);
+    metric_add_set(&s3_requests,
+                   (str[]){name,
+                           c->call.ok ? str_of(status) : str_of(err_name(c->call.fault.code))},
+                   1);
+    metric_observe_ns_to(&s3_seconds, name, c->call.ended_mono_ns - o->began_ns);
+    metric_add_to(&s3_transfer, S("sent"), c->body.n);
+    if (c->call.ok) metric_add_to(&s3_transfer, S("received"), c->answer.n);
+    if (dollars) metric_add_to(&s3_cost, dollars < 1000 ? S("read") : S("write"), dollars);
+}
 
 // "Wed, 26 Nov 2026 01:02:03 GMT"
 static void follow_clock(struct s3 *s, const struct http_call *c)
@@ -150,15 +184,17 @@ static bool may_pass(const err *fault)
 }
 
 // After a round: true if the operation is over.
-static bool settle(struct s3 *s, struct s3_op *o)
+static bool conclude(struct s3 *s, const struct req *r, struct s3_op *o)
 {
+    if (o->running) count(o);
     if (o->running && o->call.call.ok) {
         o->answered = is_last(s, o);
         o->running = false;
         return o->answered || o->tries == TRIES_MAX;
     }
     if (o->running) {
-        o->fault = o->call.call.fault;
+        // The wait ended it: the request's time is over, or it was canceled.
+        if (req_alive(r, &o->fault)) o->fault = o->call.call.fault;
         o->sent = true;
         o->running = false;
     }
@@ -184,24 +220,11 @@ static bool sleep_for(const struct req *r, uint64_t ns, err *e)
     return true;
 }
 
-static void await(struct req *r, struct s3_op **v, size_t n)
-{
-    struct call *few[16];
-    err ignored = {0};
-    for (size_t i = 0; i < n;) {
-        size_t k = 0;
-        for (; i < n && k < COUNT(few); i++) {
-            if (v[i]->running) few[k++] = &v[i]->call.call;
-        }
-        if (k) (void)!call_gather(r, few, k, k, false, &ignored);
-    }
-}
-
 static void run_round(struct s3 *s, struct req *r, struct s3_op **v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         (void)!start(s, r, v[i]);
-    await(r, v, n);
+    s3_await(s, r, v, n);
 }
 
 void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
@@ -221,7 +244,7 @@ void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
             run_round(s, r, round, left);
             size_t kept = 0;
             for (size_t i = 0; i < left; i++)
-                if (!settle(s, round[i])) round[kept++] = round[i];
+                if (!conclude(s, r, round[i])) round[kept++] = round[i];
             left = kept;
         }
     }

@@ -121,7 +121,7 @@ static void run_ranges(struct s3 *s, struct req *r, const struct range *v, size_
     arena_init(&a, s->memory, (size_t)1 << 20);
     for (size_t i = 0; i < n; i++) {
         ops[i] = (struct s3_op){
-            .method = "GET",
+            .action = S3_GET,
             .key = s3_key(s, &a, v[i].first[0]->name),
             .extra = {{S("range"), arena_printf(&a, "bytes=%llu-%llu", (unsigned long long)v[i].at,
                                                 (unsigned long long)v[i].end - 1)}},

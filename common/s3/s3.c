@@ -3,7 +3,9 @@
 // s3.c - opens and closes a store in a bucket; sizes, lists, deletions.
 #include "codec/base64.h"
 #include "net/http.h"
+#include "s3/metrics.h"
 #include "s3/s3_int.h"
+#include "store/metrics.h"
 
 #include <stdio.h>
 
@@ -21,7 +23,7 @@
 static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, err *e)
 {
     struct s3 *s = s3_of(st);
-    struct s3_op o = {.method = "HEAD",
+    struct s3_op o = {.action = S3_HEAD,
                       .key = s3_key(s, &r->arena, name),
                       .answer_max = ANSWER_MAX};
     if (!arena_ok(&r->arena, e)) return false;
@@ -70,7 +72,7 @@ static str list_query(const struct s3 *s, struct arena *a, str prefix, str after
 static bool get_page(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
                      struct s3_page *page, err *e)
 {
-    struct s3_op o = {.method = "GET", .query = query, .answer_max = PAGE_MAX};
+    struct s3_op o = {.action = S3_LIST, .query = query, .answer_max = PAGE_MAX};
     s3_run(s, r, &o, 1);
     bool ok = o.answered && o.call.status == 200;
     if (!ok) s3_fault(s, &o, "list", prefix, e);
@@ -111,7 +113,7 @@ static bool s3_list(struct store *st, struct req *r, str prefix, str after, stor
 static bool s3_remove(struct store *st, struct req *r, str name, err *e)
 {
     struct s3 *s = s3_of(st);
-    struct s3_op o = {.method = "DELETE",
+    struct s3_op o = {.action = S3_DELETE,
                       .key = s3_key(s, &r->arena, name),
                       .answer_max = ANSWER_MAX};
     if (!arena_ok(&r->arena, e)) return false;
@@ -192,7 +194,7 @@ static void remove_batch(struct s3 *s, struct req *r, struct store_removal *v, s
     arena_init(&a, s->memory, PAGE_MAX);
     buf_init(&body, s->memory, PAGE_MAX);
     put_names(&body, s, v, n);
-    struct s3_op o = {.method = "POST",
+    struct s3_op o = {.action = S3_DELETE_MANY,
                       .query = S("delete="),
                       .extra = {{S("content-md5"), md5_of(&a, buf_view(&body))}},
                       .extra_n = 1,
@@ -305,6 +307,8 @@ struct store *store_open_s3(const struct s3_options *o, err *e)
 {
     struct s3 *s = mem_alloc(NULL, sizeof *s, e);
     if (!s) return NULL;
+    metric_register(store_metrics, store_metric_count);
+    metric_register(s3_metrics, s3_metric_count);
     s->store.kind = &kind;
     s->memory = o->memory;
     s->width = o->width ? o->width : WIDTH;

@@ -11,6 +11,13 @@
 #define S3_META_NONCE "x-amz-meta-flametree-nonce"
 #define S3_HEADERS    4
 
+// How long reads take lately, and how many of them may be asked for twice (hedge.c).
+struct s3_latency {
+    _Atomic uint64_t slow_ns;  // about 95 % are faster; 0: nothing is known yet
+    _Atomic int64_t tokens;    // hundredths of a second request
+    _Atomic int64_t under_way;
+};
+
 enum s3_parts {
     S3_PARTS_UNTRIED,
     S3_PARTS_EXCLUSIVE,
@@ -34,6 +41,7 @@ struct s3 {
     // Whether an upload in parts ends only if the name is free, which not all services know. It is
     // tried out before the first such upload of an exclusive name.
     _Atomic enum s3_parts parts;
+    struct s3_latency latency;
     _Atomic int64_t clock_off_ns;  // the service's clock minus ours, when it refused our time
 };
 
@@ -44,9 +52,24 @@ static inline struct s3 *s3_of(struct store *s)
 
 // ---- operations (op.c)
 
+enum s3_action {
+    S3_GET,
+    S3_HEAD,
+    S3_LIST,
+    S3_PUT,
+    S3_DELETE,
+    S3_DELETE_MANY,
+    S3_BEGIN,  // of an upload in parts, as the next three
+    S3_PART,
+    S3_END,
+    S3_DROP,
+    S3_PENDING,
+    S3_ACTIONS
+};
+
 // One operation on a key or on the bucket, tried until it is answered.
 struct s3_op {
-    const char *method;
+    enum s3_action action;
     str key;    // with the prefix; empty: the bucket itself
     str query;  // encoded, in order of names
     struct http_header extra[S3_HEADERS];
@@ -64,6 +87,9 @@ struct s3_op {
     // private
     bool running;
     bool begun;
+    uint64_t began_ns;
+    struct http_call second;  // the same request once more (hedge.c)
+    bool hedged;
     struct arena arena;  // of one try
 };
 
@@ -75,6 +101,11 @@ void s3_op_release(struct s3_op *o);
 // For an operation that is over with a status that its caller does not expect, or without an
 // answer: the error in words. Names what was done to which key, never a secret.
 void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e);
+
+// ---- second requests (hedge.c)
+
+// Waits for all that run; reads that take unusually long are asked for once more meanwhile.
+void s3_await(struct s3 *s, struct req *r, struct s3_op *const *v, size_t n);
 
 // The name's key, in the arena.
 str s3_key(const struct s3 *s, struct arena *a, str name);

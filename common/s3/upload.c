@@ -22,6 +22,7 @@
 //     no answer after all tries        the object may be there: the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until s3_sweep or a rule of the bucket drops it
+#include "s3/metrics.h"
 #include "s3/s3_int.h"
 #include "store/check.h"
 #include "store/metrics.h"
@@ -125,7 +126,7 @@ static bool begin_parts(struct upload *u, err *e)
     struct arena a;
     str id = {0};
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    struct s3_op o = {.method = "POST",
+    struct s3_op o = {.action = S3_BEGIN,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = S("uploads="),
                       .extra = {{S(S3_META_NONCE), str_of(u->nonce)}},
@@ -183,7 +184,7 @@ static bool send_parts(struct upload *u, err *e)
     memset(ops, 0, sizeof ops);
     for (size_t i = 0; i < n; i++) {
         size_t from = i * PART_BYTES;
-        ops[i] = (struct s3_op){.method = "PUT",
+        ops[i] = (struct s3_op){.action = S3_PART,
                                 .key = s3_key(u->s3, &a, name_of(u)),
                                 .query = id_query(u, &a, u->parts + i + 1),
                                 .body = str_make(u->bytes + from, MIN(u->n - from, PART_BYTES)),
@@ -258,7 +259,7 @@ static bool is_ours(struct upload *u, bool *ours, err *e)
 {
     struct arena a;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    struct s3_op o = {.method = "HEAD",
+    struct s3_op o = {.action = S3_HEAD,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
@@ -286,6 +287,7 @@ static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existe
     }
     // Without an earlier try it cannot be ours, and needs no look.
     if (o->sent && !is_ours(u, &ours, e)) return false;
+    if (ours) metric_add(&s3_landed, 1);
     *existed = !ours;
     return true;
 }
@@ -294,7 +296,7 @@ static bool put_whole(struct upload *u, bool *existed, err *e)
 {
     struct arena a;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    struct s3_op o = {.method = "PUT",
+    struct s3_op o = {.action = S3_PUT,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .extra = {{S(S3_META_NONCE), str_of(u->nonce)}, ONLY_IF_FREE},
                       .extra_n = u->naming == STORE_EXCLUSIVE ? 2 : 1,
@@ -346,7 +348,7 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     buf_init(&list, u->s3->memory, PARTS_MOST * (ETAG_MAX + 80));
     put_list(&list, u);
-    struct s3_op o = {.method = "POST",
+    struct s3_op o = {.action = S3_END,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = id_query(u, &a, 0),
                       .extra = {ONLY_IF_FREE},
@@ -372,7 +374,7 @@ static void drop_parts(struct upload *u)
     struct arena a;
     if (!u->id_n) return;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    struct s3_op o = {.method = "DELETE",
+    struct s3_op o = {.action = S3_DROP,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = id_query(u, &a, 0),
                       .answer_max = ANSWER_MAX};
