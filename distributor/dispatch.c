@@ -396,7 +396,7 @@ static void give_up(void *arg)
 static bool attempt(struct dispatch *d, struct shipment *v, size_t n, err *first, err *e)
 {
     struct patience p = {d, v, n};
-    const struct call_watch watch = {give_up, &p};
+    const struct call_watch watch = {.look = give_up, .arg = &p};
     struct call **calls = ARENA_ARRAY(&d->req->arena, struct call *, n);
     if (!calls) return arena_fail(&d->req->arena, e);
     assert(n > 0 && n <= d->member_count);

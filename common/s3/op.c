@@ -161,11 +161,7 @@ static bool is_last(struct s3 *s, struct s3_op *o)
     unsigned status = o->call.status;
     if (status < 400 || status == 404 || status == 412) return true;
     s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
-    if (is_busy(o, &why)) {
-        o->sent = true;  // a 5xx may come from a proxy that waited for the service in vain
-        return false;
-    }
-    if (status == 409) return false;
+    if (is_busy(o, &why) || status == 409) return false;
     if (str_is(why.code, "RequestTimeTooSkewed") && o->tries == 1) {
         follow_clock(s, &o->call);
         return false;
@@ -195,7 +191,6 @@ static bool conclude(struct s3 *s, const struct req *r, struct s3_op *o)
     if (o->running) {
         // The wait ended it: the request's time is over, or it was canceled.
         if (req_alive(r, &o->fault)) o->fault = o->call.call.fault;
-        o->sent = true;
         o->running = false;
     }
     return !may_pass(&o->fault) || o->tries == TRIES_MAX;

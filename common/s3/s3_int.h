@@ -77,10 +77,8 @@ struct s3_op {
     str body;           // borrowed
     size_t answer_max;  // bytes of the answer
     // What came of it. `answered`: the service decided, with a status that is no fault of the
-    // moment. Otherwise `fault` is why there is no answer, and whether it was carried out is not
-    // known where `sent` says that a try may have reached the service.
+    // moment. Otherwise `fault` is why there is no answer, and it may have been carried out.
     bool answered;
-    bool sent;  // a try before the last one may have been carried out
     err fault;
     unsigned tries;
     struct http_call call;  // status, answer_headers and answer are the last try's

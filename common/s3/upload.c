@@ -17,8 +17,9 @@
 //
 // When it fails:
 //
-//     the name is taken (412)          by this creation, if the object has its nonce and a try went
-//                                      before; otherwise by another one. The parts are dropped.
+//     the name is taken (412)          by this creation, if the object has its nonce: a try went
+//                                      before, of ours or of libcurl's; otherwise by another one.
+//                                      The parts are dropped.
 //     no answer after all tries        the object may be there: the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until s3_sweep or a rule of the bucket drops it
@@ -285,8 +286,9 @@ static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existe
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
         return false;
     }
-    // Without an earlier try it cannot be ours, and needs no look.
-    if (o->sent && !is_ours(u, &ours, e)) return false;
+    // Also after the first try: libcurl sends a request again by itself if a connection that was
+    // kept open ends before the answer.
+    if (!is_ours(u, &ours, e)) return false;
     if (ours) metric_add(&s3_landed, 1);
     *existed = !ours;
     return true;
@@ -328,10 +330,8 @@ static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *m
     struct s3_refusal why = {0};
     *taken = o->answered && o->call.status == 412;
     if (!(o->answered && o->call.status == 200)) {
-        // After a try that got no answer the upload may be gone because that try ended it.
-        s3_read_refusal(a, buf_view(&o->call.answer), &why);
-        if (o->answered && o->call.status == 404 && o->sent) return is_ours(u, made, e);
-        return true;
+        // The upload may be gone because a try whose answer was lost has ended it.
+        return !(o->answered && o->call.status == 404) || is_ours(u, made, e);
     }
     if (!s3_read_completed(a, buf_view(&o->call.answer), &why, e)) return false;
     *made = !why.code.n;

@@ -89,7 +89,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                          .n = n,
                          .began_mono_ns = clock_mono_ns(),
                          .limit_ns = (uint64_t)config->wait_for_ingesters};
-    const struct call_watch watch = {give_up_silent, &p};
+    const struct call_watch watch = {.look = give_up_silent, .arg = &p};
     if (!set || !arena_defer(&r->arena, release_calls, set)) return arena_fail(&r->arena, e);
     if (!arena_ok(&r->arena, e)) return false;
 

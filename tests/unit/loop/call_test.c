@@ -148,7 +148,7 @@ static void who_watches_may_end_single_calls(void **state)
     struct op ops[3];
     struct call *calls[3];
     struct watched w = {ops, 2, 0};
-    const struct call_watch watch = {stop_in_turn, &w};
+    const struct call_watch watch = {.look = stop_in_turn, .arg = &w};
     for (size_t i = 0; i < 3; i++) {
         start(&ops[i], ERR_OK, i < 2);
         calls[i] = &ops[i].call;
