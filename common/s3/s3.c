@@ -8,6 +8,7 @@
 #include "store/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <openssl/evp.h>
 
@@ -301,6 +302,30 @@ static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
     snprintf(s->region, sizeof s->region, "%s",
              o->region && o->region[0] ? o->region : DEFAULT_REGION);
     return true;
+}
+
+const char *s3_region_of_environment(void)
+{
+    const char *region = getenv("AWS_REGION");
+    if (!region || !region[0]) region = getenv("AWS_DEFAULT_REGION");
+    return region ? region : "";
+}
+
+bool s3_options_of_url(str url, struct arena *a, struct s3_options *out, err *e)
+{
+    const char *endpoint = getenv("AWS_ENDPOINT_URL_S3");
+    str prefix = {0};
+    if (!str_starts(url, S("s3://")))
+        return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' does not begin with s3://", STR(url));
+    str bucket = str_split(str_slice(url, S("s3://").n, url.n), '/', &prefix);
+    if (!endpoint || !endpoint[0]) endpoint = getenv("AWS_ENDPOINT_URL");
+    if (endpoint && !endpoint[0]) endpoint = NULL;
+    *out = (struct s3_options){.endpoint = endpoint,
+                               .region = s3_region_of_environment(),
+                               .bucket = arena_str(a, bucket).p,
+                               .prefix = arena_str(a, prefix).p,
+                               .path_style = endpoint != NULL};
+    return arena_ok(a, e);
 }
 
 struct store *store_open_s3(const struct s3_options *o, err *e)

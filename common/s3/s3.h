@@ -29,6 +29,13 @@ struct s3_options {
     unsigned width;             // requests under way at once; 0: 32
 };
 
+// Options for "s3://bucket/prefix", as a command line gives it; the text lives in the arena. What
+// the URL does not say comes from the environment: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+// AWS_REGION or AWS_DEFAULT_REGION, and the keys (creds.h). Elsewhere than at Amazon the bucket is
+// in the path.
+bool s3_options_of_url(str url, struct arena *a, struct s3_options *out, err *e) MUST_CHECK;
+const char *s3_region_of_environment(void);  // "": it has none. Static.
+
 // Checks the options and begins nothing yet: requests fail with unavailable while the service
 // cannot be reached. Returns owned.
 struct store *store_open_s3(const struct s3_options *o, err *e) MUST_CHECK;

@@ -103,14 +103,6 @@ struct chosen {
     char name[600];             // for messages: a directory, or s3://bucket/prefix
 };
 
-static const char *region_of(const struct s3_settings *s)
-{
-    const char *sources[] = {s->region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")};
-    for (size_t i = 0; i < COUNT(sources); i++)
-        if (sources[i] && sources[i][0]) return sources[i];
-    return "";
-}
-
 static void choose_s3(struct program *p, struct chosen *c)
 {
     const struct s3_settings *s = config_section(p->config, "s3");
@@ -118,7 +110,7 @@ static void choose_s3(struct program *p, struct chosen *c)
     c->is_s3 = true;
     c->s3 = (struct s3_options){
         .endpoint = s->endpoint,
-        .region = region_of(s),
+        .region = s->region[0] ? s->region : s3_region_of_environment(),
         .bucket = s->bucket,
         .prefix = s->prefix,
         .path_style = strcmp(s->style, "path") == 0 || (strcmp(s->style, "auto") == 0 && !amazon),

@@ -6,6 +6,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/cli_time.h"
 #include "manifest/manifest.h"
+#include "s3/s3.h"
 #include "store/local.h"
 #include "sys/file.h"
 
@@ -49,15 +50,24 @@ static bool find_store(struct cli *c, const char *given, const char **dir, err *
                    given, given);
 }
 
-static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
+static struct store *open_store(struct cli *c, const char *given, err *e)
 {
     const char *dir = NULL;
+    struct s3_options bucket;
+    if (str_starts(str_of(given), S("s3://")))
+        return s3_options_of_url(str_of(given), &c->arena, &bucket, e) ? store_open_s3(&bucket, e)
+                                                                       : NULL;
+    if (!find_store(c, given, &dir, e)) return NULL;
+    return store_open_local(&(struct store_local_options){.dir = dir, .read_only = true}, e);
+}
+
+static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
+{
     *s = (struct shown){.c = c, .json = cli_wants_json(c)};
     s->status = status;
     req_init(&s->req, RANK_PUBLIC, NULL, MEMORY, 0);
     buf_init(&s->out, NULL, OUTPUT_MAX);
-    if (!find_store(c, c->args.operands[0], &dir, e)) return false;
-    s->store = store_open_local(&(struct store_local_options){.dir = dir, .read_only = true}, e);
+    s->store = open_store(c, c->args.operands[0], e);
     s->ms = s->store ? manifests_open(s->store, NULL, NULL, e) : NULL;
     return s->ms != NULL;
 }
