@@ -22,6 +22,8 @@ import time
 import urllib.error
 import urllib.request
 
+import radosgw
+
 TOP = os.path.join(os.path.dirname(__file__), "../..")
 BIN = os.environ.get("FLAMETREE_BIN", os.path.join(TOP, "build/asan"))
 EXAMPLES = os.path.join(TOP, "deploy/examples")
@@ -42,7 +44,11 @@ def await_(what, get, seconds=30, pause=0.02):
 
 
 def check_blocks(store):
-    """Every block in the directory of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
+    """Every block of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
+    if store.startswith("s3://"):
+        with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
+            radosgw.fetch(S3, store, os.path.join(copy, "o"))
+            return check_blocks(copy)
     done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", os.path.join(store, "o")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
 
@@ -84,14 +90,19 @@ def own_host():
     return "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
 
 
+# With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), each server on a part of it. Servers and the client find the service
+# and its keys in the environment.
+S3 = os.environ.get("FLAMETREE_TEST_S3")
+BUCKET = "flametree-test"
+if S3:
+    os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID="AKTEST", AWS_SECRET_ACCESS_KEY="secret")
+
+
 def store_flags(folder, args):
-    """Settings of an own part of the bucket, if the suite runs on one (FLAMETREE_TEST_S3=URL) and the test names no store of its own."""
-    endpoint = os.environ.get("FLAMETREE_TEST_S3")
-    if not endpoint or any("--storage." in arg for arg in args):
+    """Settings of an own part of the bucket, if the suite runs on one and the test names no store of its own."""
+    if not S3 or any("--storage." in arg for arg in args):
         return []
-    flags = {"storage.kind": "s3", "s3.endpoint": endpoint, "s3.bucket": "flametree-test", "s3.prefix": os.path.basename(folder) + "/",
-             "s3.access_key": "AKTEST", "s3.secret_key": "secret"}
-    return ["--%s=%s" % flag for flag in flags.items()]
+    return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + os.path.basename(folder)]
 
 
 class Flametree:
@@ -107,6 +118,11 @@ class Flametree:
         self.process = self.url = self.admin_url = None
         self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
         self.log = os.path.join(self.data, "test.log")
+
+    @property
+    def store(self):
+        """Of all in one, as the client takes it: a directory or the URL of a part of a bucket."""
+        return "s3://%s/%s" % (BUCKET, os.path.basename(self.data)) if S3 and "--storage.kind=s3" in self.args else os.path.join(self.data, "store")
 
     @property
     def push_url(self):

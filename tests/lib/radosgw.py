@@ -21,6 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from xml.etree import ElementTree
 
 BUCKET = "flametree-test"
 
@@ -169,21 +170,6 @@ class Radosgw:
         assert status == 200, text
         return name
 
-    def keys(self, bucket=BUCKET, prefix=""):
-        """Names and sizes of all objects."""
-        import xml.etree.ElementTree as ET
-        found, after = {}, ""
-        while True:
-            query = "list-type=2&prefix=%s" % urllib.parse.quote(prefix, safe="") + ("&start-after=" + urllib.parse.quote(after, safe="") if after else "")
-            status, text = self.call("GET", "/" + bucket, query)
-            assert status == 200, text
-            ns = "{http://s3.amazonaws.com/doc/2006-03-01/}"
-            page = {c.findtext(ns + "Key"): int(c.findtext(ns + "Size")) for c in ET.fromstring(text).iter(ns + "Contents")}
-            if not page:
-                return found
-            found.update(page)
-            after = max(page)
-
     def __exit__(self, *_):
         for p in reversed(self.processes):
             p.send_signal(signal.SIGKILL)
@@ -216,6 +202,34 @@ def call(url, keys, method, path, query="", body=b"", region="us-east-1"):
             return answer.status, answer.read()
     except urllib.error.HTTPError as e:
         return e.code, e.read()
+
+
+def keys(url, bucket, prefix="", pair=(Radosgw.access_key, Radosgw.secret_key)):
+    """{key: size} of all objects."""
+    found, after, ns = {}, "", "{http://s3.amazonaws.com/doc/2006-03-01/}"
+    while True:
+        query = "list-type=2&prefix=%s" % urllib.parse.quote(prefix, safe="") + ("&start-after=" + urllib.parse.quote(after, safe="") if after else "")
+        status, text = call(url, pair, "GET", "/" + bucket, query)
+        assert status == 200, text
+        page = {c.findtext(ns + "Key"): int(c.findtext(ns + "Size")) for c in ElementTree.fromstring(text).iter(ns + "Contents")}
+        if not page:
+            return found
+        found.update(page)
+        after = max(page)
+
+
+def fetch(url, store, folder, pair=(Radosgw.access_key, Radosgw.secret_key)):
+    """Copies the objects of s3://bucket/prefix into a folder."""
+    bucket, prefix = store[len("s3://"):].split("/", 1)
+    for key in keys(url, bucket, prefix.rstrip("/") + "/"):
+        status, got = call(url, pair, "GET", "/%s/%s" % (bucket, key))
+        if status == 404:  # deleted since
+            continue
+        assert status == 200, got
+        path = os.path.join(folder, key[len(prefix.rstrip("/")) + 1:])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(got)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ def test_answers_of_levels_equal_brute_force(part):
         for _ in range(5):
             fleet.check_whole_day()
         assert nodes + f.metric("flametree_querier_block_nodes_total"), "no sums were read"
-        shown = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "show", "--format", "json", f.data], capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "show", "--format", "json", f.store], capture_output=True, text=True, check=True).stdout
         assert (part == 2) == any(int(n) > 1 for n in re.findall(r'"parts": *([0-9]+)', shown)), shown
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
 
 
 @pytest.mark.parametrize("part", range(2))
@@ -102,7 +102,7 @@ def test_answers_of_a_month_equal_brute_force(part):
         for _ in range(60):
             fleet.check_one()
         assert fleet.all.plans.get("days nodes"), fleet.all.plans
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
 
 
 def test_answers_equal_brute_force_while_everything_moves():
@@ -131,7 +131,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
                 change(rng, c)
             for _ in range(25):
                 fleet.check_one()
-        check_blocks(tmp_path / "store")
+        check_blocks(str(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("kind, kept, count", [
@@ -172,4 +172,4 @@ def test_answers_are_right_through_months_of_life(tmp_path):
                 f.start()
                 fleet.ask_at(f.server())
         assert {"exact", "rounded"} <= fleet.seen, fleet.seen
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
