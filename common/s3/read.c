@@ -197,3 +197,28 @@ void s3_read_many(struct store *st, struct req *r, struct store_read *v, size_t 
     run_all(s, r, sorted, sorted_n);
     mem_free(s->memory, sorted, n * sizeof *sorted);
 }
+
+bool s3_get(struct store *st, struct req *r, str name, struct buf *out, err *e)
+{
+    struct s3 *s = s3_of(st);
+    struct arena a;
+    arena_init(&a, s->memory, (size_t)16 << 10);
+    struct s3_op o = {.action = S3_GET,
+                      .key = s3_key(s, &a, name),
+                      .answer_max = MAX(out->cap - out->n, (size_t)64 << 10)};
+    bool ok = arena_ok(&a, e);
+    if (ok) s3_run(s, r, &o, 1);
+    if (ok && !(o.answered && o.call.status == 200)) {
+        s3_fault(s, &o, "read", name, e);
+        ok = false;
+    }
+    if (ok) {
+        metric_add(&store_reads, 1);
+        metric_add_to(&store_bytes, S("read"), o.call.answer.n);
+        buf_str(out, buf_view(&o.call.answer));
+        ok = buf_ok(out, e);
+    }
+    s3_op_release(&o);
+    arena_release(&a);
+    return ok;
+}

@@ -251,6 +251,7 @@ static const struct store_kind kind = {
     .remove = s3_remove,
     .remove_many = s3_remove_many,
     .size = s3_size,
+    .get = s3_get,
     .close = s3_close,
 };
 

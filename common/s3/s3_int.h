@@ -110,6 +110,7 @@ str s3_key(const struct s3 *s, struct arena *a, str name);
 
 // ---- kinds of operations
 void s3_read_many(struct store *st, struct req *r, struct store_read *v, size_t n);  // read.c
+bool s3_get(struct store *st, struct req *r, str name, struct buf *out, err *e);
 struct store_upload *s3_begin(struct store *st, struct req *r, str name, enum store_naming naming,
                               uint64_t about, err *e);  // upload.c
 bool s3_write(struct store_upload *up, str bytes, err *e);

@@ -122,7 +122,8 @@ void store_delete_many(struct store *s, struct req *r, struct store_removal *v, 
 void store_close(struct store *s);  // when no call is in progress; NULL is fine
 
 // A kind of store implements these functions, with the contracts above. Its struct begins with a
-// struct store. If `remove_many` is NULL, `remove` is called for each object.
+// struct store. If `remove_many` is NULL, `remove` is called for each object; if `get` is NULL, the
+// size is asked for first, and then the bytes.
 struct store_kind {
     const char *name;  // "local"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
@@ -136,6 +137,7 @@ struct store_kind {
     bool (*remove)(struct store *s, struct req *r, str name, err *e);
     void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
+    bool (*get)(struct store *s, struct req *r, str name, struct buf *out, err *e);
     void (*close)(struct store *s);
 };
 struct store {
