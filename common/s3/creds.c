@@ -80,7 +80,7 @@ static bool set_text(char *to, size_t room, str text, const char *what, err *e)
 {
     if (text.n >= room)
         return err_set(e, ERR_DATA_LOSS, "%s has %zu bytes, limit %zu", what, text.n, room - 1);
-    memcpy(to, text.p, text.n);
+    if (text.n) memcpy(to, text.p, text.n);
     to[text.n] = '\0';
     return true;
 }

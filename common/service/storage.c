@@ -43,6 +43,10 @@ bool storage_check(const struct storage_settings *s, const struct s3_settings *s
     if (!is_one_of("storage.kind", s->kind, kinds, e) || !is_one_of("storage.io", s->io, ways, e) ||
         !is_one_of("s3.style", s3->style, styles, e))
         return false;
+    bool key = s3->access_key[0];
+    if (key != (s3->secret_key[0] != '\0'))
+        return err_set(e, ERR_INVALID_ARGUMENT, "s3.%s: it is not set, and %s is",
+                       key ? "secret_key" : "access_key", key ? "access_key" : "secret_key");
     return strcmp(s->kind, "s3") != 0 || s3->bucket[0] ||
            err_set(e, ERR_INVALID_ARGUMENT,
                    "s3.bucket: storage.kind s3 needs the name of a bucket");
