@@ -392,9 +392,15 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     bool wrong = w->mistake == TOO_EARLY || w->mistake == DROPPED;
     if (wrong && roll(d, 4) == 0)
         (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
+    const struct job_way way = {.retention_ns = w->retention_ns,
+                                .mistake = w->mistake == HASTY         ? JOB_HASTY
+                                           : w->mistake == NAMED_AGAIN ? JOB_AGAIN
+                                           : w->mistake == STAYS_TAKEN ? JOB_KEPT
+                                                                       : JOB_RIGHT,
+                                .taken = &w->taken,
+                                .copies = w->mistake == HURRIED ? NULL : w->copies};
     enum compact_end end =
-        walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX),
-                 w->mistake == HASTY, w->mistake == HURRIED ? NULL : w->copies, &e);
+        walk_job(ms, seat->store, &w->memory, r, TENANT, &way, roll(d, UINT64_MAX), &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)
@@ -623,7 +629,8 @@ void walk_settle(struct world *w)
         walk_ask(w, &w->dice, true);
     }
     seat.dead = false;
-    if (must && !world_failed(w)) check_objects(w, &seat, &r);
+    bool done = must || w->mistake == STAYS_TAKEN;
+    if (done && !world_failed(w)) check_objects(w, &seat, &r);
     req_release(&r);
     seat_close(&seat);
 }
