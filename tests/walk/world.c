@@ -361,6 +361,9 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     clocks_open(w);
     w->copies = copies_new(&w->memory);
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
+    // Another ingester would have what is lost; and what is passed over needs another one.
+    if (mistake == READY_EARLY) w->node_count = 1;
+    if (mistake == HURRIED) w->node_count = 2;
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);
