@@ -14,15 +14,15 @@ def run(bench):
         v = [float(x) for x in rest]
         if name == "tiny":
             bench.row("a tiny tenant: ingesters, mean", v[0], "ingesters", "1-2")
-            bench.row("a tiny tenant: ingesters, most", v[1], "ingesters", "1-2")
+            bench.row("a tiny tenant: ingesters, max", v[1], "ingesters", "1-2")
         elif name == "heads":
-            for which, value in zip(("least", "mean", "most"), v):
+            for which, value in zip(("min", "mean", "max"), v):
                 bench.row("heads of an ingester, %s" % which, value, "services", "~ %.0f" % v[1])
             bench.row("heads: the fullest ingester to its share", v[2] / v[1], "times", "~ 1")
         elif name == "service":
             wanted = min(1 + int(v[0] // 16), INGESTERS)
-            bench.row("a service of %.0f MiB/s: ingesters, least" % v[0], v[1], "ingesters", wanted)
-            bench.row("a service of %.0f MiB/s: ingesters, most" % v[0], v[2], "ingesters", wanted)
+            bench.row("a service of %.0f MiB/s: ingesters, min" % v[0], v[1], "ingesters", wanted)
+            bench.row("a service of %.0f MiB/s: ingesters, max" % v[0], v[2], "ingesters", wanted)
         elif name == "homes":
             bench.row("a tiny tenant, profiles with ids, home_ingesters %.0f: mean" % v[0], v[1], "ingesters", "all" if v[0] == 0 else "1-2")
         elif name == "changes":
