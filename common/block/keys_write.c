@@ -133,7 +133,7 @@ static bool sort_entries(struct encoder *x, const uint32_t *values, size_t n, er
 {
     x->first = ARENA_ARRAY(x->arena, uint32_t, (size_t)x->names.n + 2);
     x->entries = ARENA_ARRAY(x->arena, struct entry, n);
-    if (!x->first || !x->entries) return arena_ok(x->arena, e);
+    if (!x->first || !x->entries) return arena_fail(x->arena, e);
     for (size_t i = 0; i < n; i++)
         x->first[x->names.v[x->values.v[values[i]].name].number + 2]++;
     // Counts stand two places further, so that placing the entries, which advances first[n + 1],
@@ -307,16 +307,16 @@ static bool encode(struct encoder *x, err *e)
     }
     if (x->n <= FEW_KEYS && total <= FEW_LABELS) return encode_few(x, e);
     uint32_t *rows = ARENA_ARRAY(x->arena, uint32_t, total);
-    if (!rows) return arena_ok(x->arena, e);
+    if (!rows) return arena_fail(x->arena, e);
     if (!intern_all(x, rows, e)) return false;
     struct word **names = sorted(x->arena, &x->names, by_text);
-    if (!names) return arena_ok(x->arena, e);
+    if (!names) return arena_fail(x->arena, e);
     for (uint32_t i = 0; i < x->names.n; i++)
         names[i]->number = i;
     struct word **values = sorted(x->arena, &x->values, by_name_then_text);
     // By name in order: where its values begin in `values`, which is in order of rows of names.
     uint32_t *at = ARENA_ARRAY(x->arena, uint32_t, (size_t)x->names.n + 1);
-    if (!values || !at) return arena_ok(x->arena, e);
+    if (!values || !at) return arena_fail(x->arena, e);
     for (uint32_t i = 0; i < x->values.n; i++) {
         bool next = i == 0 || values[i]->name != values[i - 1]->name;
         if (next) at[values[i]->name] = i;

@@ -68,7 +68,7 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
     *out = stored;
     if (!x->packed) return true;
     char *raw = arena_new(a, x->raw);
-    if (!raw) return arena_ok(a, e);
+    if (!raw) return arena_fail(a, e);
     *out = str_make(raw, x->raw);
     bool ok =
         x->lz4 ? lz4_unpack_to(stored, raw, x->raw, e) : compress_unzstd_to(stored, raw, x->raw, e);

@@ -37,7 +37,7 @@ bool block_totals_parse(struct arena *a, str contents, uint64_t count, struct bl
     struct wire w = wire_of(contents);
     struct block_total *v = ARENA_ARRAY(a, struct block_total, count);
     int64_t *columns = ARENA_ARRAY(a, int64_t, 3 * count);
-    if (!v || !columns) return arena_ok(a, e);
+    if (!v || !columns) return arena_fail(a, e);
     for (size_t done = 0; done < count && !w.fault;) {
         size_t n = part_of(&w, count, done);
         for (size_t c = 0; c < 3; c++)
@@ -279,7 +279,7 @@ bool block_details_parse(struct arena *a, str contents, const struct block_heads
     struct details d = {a, wire_of(contents), heads, out, (size_t)heads->n, NULL};
     *out = (struct block_details){.n = heads->n};
     d.numbers = ARENA_ARRAY(a, int64_t, d.n);
-    if (!d.numbers) return arena_ok(a, e);
+    if (!d.numbers) return arena_fail(a, e);
     read_columns(&d);
     read_annotations(&d);
     read_first_streams(&d);

@@ -118,7 +118,7 @@ static bool read_keys(struct parser *p, err *e)
     if (p->w.fault) return wire_done(&p->w, "index", e);
     if (!block_postings_parse(p->a, postings, x->key_count, &x->postings, &ls, e)) return false;
     p->keys = ARENA_ARRAY(p->a, struct block_key_ref, x->key_count);
-    if (!p->keys) return arena_ok(p->a, e);
+    if (!p->keys) return arena_fail(p->a, e);
     x->keys = p->keys;
     uint32_t first = 0;
     for (uint32_t i = 0; i < x->type_count * BLOCK_CLASSES; i++) {

@@ -380,7 +380,7 @@ static bool read_modelled(struct vectors *x, struct arena *a, bool negative, err
     struct modelled m = {.x = x, .t = &t, .negative = negative};
     str rest = wire_bytes(w, (uint64_t)(w->end - w->at));
     if (!model_bases_init(&m.bases, a, x->count) || !rans_open(&m.r, a, rest, MODEL_CONTEXTS))
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     if (m.r.bad) wire_fail(w, "tables of numbers are damaged");
     if (!w->fault) read_model(&m);
     if (w->fault) return true;

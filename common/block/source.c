@@ -40,7 +40,7 @@ static bool read_footer(struct arena *a, const struct block_source *src, struct 
         return named(src->name, e);
     }
     char *tail = arena_new(a, n);
-    if (!tail) return arena_ok(a, e);
+    if (!tail) return arena_fail(a, e);
     uint64_t from = src->size - n;
     if (!read_at(src, from, n, tail, e)) return false;
     str trailer = str_make(tail + n - BLOCK_TRAILER, BLOCK_TRAILER);
@@ -50,7 +50,7 @@ static bool read_footer(struct arena *a, const struct block_source *src, struct 
         return true;
     }
     char *all = arena_new(a, x->stored);
-    if (!all) return arena_ok(a, e);
+    if (!all) return arena_fail(a, e);
     *stored = str_make(all, x->stored);
     return read_at(src, x->at, x->stored, all, e);
 }
@@ -105,7 +105,7 @@ static bool open_read(struct opening *o, const struct block_piece *tail, struct 
         if (!src->whole.n) stored = arena_str(o->a, stored);
     } else {
         char *all = arena_new(o->a, x->stored);
-        if (!all) return arena_ok(o->a, e);
+        if (!all) return arena_fail(o->a, e);
         stored = str_make(all, x->stored);
         if (!read_at(src, x->at, x->stored, all, e)) return false;
     }
@@ -220,7 +220,7 @@ bool block_source_sections(struct arena *a, const struct block_source *src,
         contents[i] = (str){0};
         if (x[i].stored == 0) continue;
         char *to = arena_new(a, x[i].stored);
-        if (!to) return arena_ok(a, e);
+        if (!to) return arena_fail(a, e);
         pieces[count++] =
             (struct block_piece){.name = src->name, .at = x[i].at, .n = x[i].stored, .to = to};
     }

@@ -228,7 +228,7 @@ bool block_blooms_parse(struct arena *a, str contents, uint32_t frames,
     if (frames > contents.n) return fault(e, "bloom filters: fewer than frames of spans");
     struct block_blooms *b = ARENA_NEW(a, struct block_blooms);
     uint32_t *first = ARENA_ARRAY(a, uint32_t, (size_t)frames + 1);
-    if (!b || !first) return arena_ok(a, e);
+    if (!b || !first) return arena_fail(a, e);
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < frames; i++) {
         uint64_t n = 0;
@@ -344,7 +344,7 @@ bool block_spans_parse(struct arena *a, str contents, uint64_t count, struct blo
     }
     struct block_span *all = ARENA_ARRAY(a, struct block_span, f.spans);
     struct block_row_spans *v = ARENA_ARRAY(a, struct block_row_spans, count);
-    if (!all || !v) return arena_ok(a, e);
+    if (!all || !v) return arena_fail(a, e);
     if (!get_counts(&f, all, v, count, e) || !get_ids(&f, all, e) || !get_vectors(&f, all, e)) {
         return false;
     }

@@ -67,7 +67,7 @@ static bool note_extent(struct verify *v, const struct block_extent *x, err *e)
 {
     if (!arena_grow(&v->whole, &v->extents, &v->extent_cap, v->extent_count + 1,
                     sizeof *v->extents)) {
-        return arena_ok(&v->whole, e);
+        return arena_fail(&v->whole, e);
     }
     v->extents[v->extent_count++] = *x;
     v->out->sections++;
@@ -246,7 +246,7 @@ static bool load_totals(struct verify *v, err *e)
     const struct block_frames *f = &v->index.totals;
     v->total_count = frames_count(f);
     v->totals = ARENA_ARRAY(&v->arena, struct block_total, v->total_count);
-    if (!v->totals) return arena_ok(&v->arena, e);
+    if (!v->totals) return arena_fail(&v->arena, e);
     v->out->totals += v->total_count;
     v->totals_whole = true;
     for (uint32_t i = 0; i < f->n; i++) {

@@ -227,7 +227,7 @@ bool verify_sums(struct verify *v, err *e)
 {
     const struct block_index *x = &v->index;
     struct sums s = {.v = ARENA_ARRAY(&v->arena, int64_t, v->symbols.stack_count)};
-    if (!s.v) return arena_ok(&v->arena, e);
+    if (!s.v) return arena_fail(&v->arena, e);
     for (uint32_t i = 0; i < x->key_count; i++) {
         const struct block_key_ref *k = &x->keys[i];
         if (!block_source_alive(v->src, e)) return false;

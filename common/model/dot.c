@@ -375,8 +375,8 @@ bool dot_print(struct arena *a, const struct tree *t, const struct dot_options *
 {
     if (t->count <= 1) return buf_ok(out, e);
     struct graph g = {.arena = a, .tree = t, .options = o};
-    if (!name_functions(&g)) return arena_ok(a, e);
+    if (!name_functions(&g)) return arena_fail(a, e);
     if (!walk(&g, enter_function, leave_function, e)) return false;
-    if (!choose(&g)) return arena_ok(a, e);
+    if (!choose(&g)) return arena_fail(a, e);
     return connect(&g, e) && put_graph(&g, out, e);
 }

@@ -144,7 +144,7 @@ static bool put_graph(struct layout *l, struct arena *a, err *e)
         if (!sum_add(&total, l->sides[s]->nodes[0].total)) return overflow(e);
         max_self = MAX(max_self, l->sides[s]->max_self);
     }
-    if (!put_names(l, a)) return arena_ok(a, e);
+    if (!put_names(l, a)) return arena_fail(a, e);
     if (!put_levels(l, a, e)) return false;
     pb_put_i64_opt(l->out, 3, total);
     pb_put_i64_opt(l->out, 4, max_self);
@@ -245,7 +245,7 @@ bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct
                           int64_t max_nodes, struct tree_shown *shown, struct buf *out, err *e)
 {
     struct unite u = {.from = {left, right}};
-    if (!unite(&u, a)) return arena_ok(a, e);
+    if (!unite(&u, a)) return arena_fail(a, e);
     uint32_t frames = u.to[0].count - 1;
     bool all = max_nodes <= 0 || (uint64_t)max_nodes >= frames;
     if (!all && !truncate_both(&u, a, max_nodes, e)) return false;

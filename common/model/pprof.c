@@ -367,7 +367,7 @@ bool pprof_encode(struct arena *a, const struct symbol_table *t, const int64_t *
     if (!choose(&x, sums, &any, e)) return false;
     if (!any) return true;
     symbols_mark_ancestors(t, x.needed);
-    if (!make_chains(&x) || !number_rows(&x)) return arena_ok(a, e);
+    if (!make_chains(&x) || !number_rows(&x)) return arena_fail(a, e);
     put_profile(&x);
     return buf_ok(out, e);
 }

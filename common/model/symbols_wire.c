@@ -295,7 +295,7 @@ bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena
 {
     struct encoder x = {.out = out};
     rows_of(t, &none_had, x.rows);
-    if (used && !renumber(&x, t, used, a)) return arena_ok(a, e);
+    if (used && !renumber(&x, t, used, a)) return arena_fail(a, e);
     for (uint32_t i = 0; stack_ids && i < t->stack_count; i++)
         stack_ids[i] = id_of(&x, STACKS, i);
     if (!used) {

@@ -221,13 +221,13 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
     memcpy(needed, selected, t->stack_count * sizeof *needed);
     symbols_mark_ancestors(t, needed);
     struct ranks ranks = {0};
-    if (!rank(a, t, needed, &ranks)) return arena_ok(a, e);
+    if (!rank(a, t, needed, &ranks)) return arena_fail(a, e);
     uint32_t most = 0;
     // Each needed stack makes one node at most.
     for (uint32_t i = 1; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
-    if (!init(&x, a, most)) return arena_ok(a, e);
+    if (!init(&x, a, most)) return arena_fail(a, e);
     for (uint32_t i = 1; i < t->stack_count; i++) {
         if (!needed[i]) continue;
         uint32_t name = name_row(t, i);
@@ -237,7 +237,7 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
         if (!selected[i] || nodes[i] == 0) continue;
         if (!sum_add(&x.tree.nodes[nodes[i]].self, sums[i])) return overflow(e);
     }
-    if (!link_children(&x, a, ranks.count)) return arena_ok(a, e);
+    if (!link_children(&x, a, ranks.count)) return arena_fail(a, e);
     *out = x.tree;
     *node_of = nodes;
     return add_up(out, e);
