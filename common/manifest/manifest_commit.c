@@ -38,7 +38,7 @@
 #define ATTEMPTS 64  // races lost in a row before the change is given up
 
 // A check of the change's blocks (step 4) holds so long: attempts after a lost race go without.
-#define LOOK_NS (60 * NS_PER_S)
+#define CHECK_GOOD_NS (60 * NS_PER_S)
 
 // A page that was written for this change.
 struct written {
@@ -65,10 +65,10 @@ struct work {
     struct written *written;  // pages written by this attempt and earlier ones
     size_t made_count;
     size_t made_room;
-    bool refused;               // by our own verdict, see above: only then the code may be aborted
-    bool unknown;               // a root was sent, and nobody knows whether it landed
-    bool looked;                // the change's blocks were found in the store,
-    int64_t inspected_boot_ns;  // at this time since boot
+    bool refused;             // by our own verdict, see above: only then the code may be aborted
+    bool unknown;             // a root was sent, and nobody knows whether it landed
+    bool checked;             // the change's blocks were found in the store,
+    int64_t checked_boot_ns;  // at this time since boot
     // of this attempt
     const struct manifest *base;
     int64_t now_ns;
@@ -103,7 +103,7 @@ static bool work_begin(struct work *w, err *e)
     w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
     if (!w->gone || !ids_sort(&w->arena, c->remove, c->remove_count, &w->removed) ||
         !ids_sort(&w->arena, c->expire, c->expire_count, &w->expired) || !sort_forget(w))
-        return arena_ok(&w->arena, e);
+        return arena_fail(&w->arena, e);
     if (c->remove_count) memcpy(w->gone, c->remove, c->remove_count * sizeof *w->gone);
     if (c->expire_count)
         memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
@@ -148,7 +148,7 @@ static bool garbage_ids(struct work *w, id128 **out, size_t *n, err *e)
     const struct manifest *m = w->base;
     *n = 0;
     *out = ARENA_ARRAY(&w->arena, id128, m->garbage_count);
-    if (!*out) return arena_ok(&w->arena, e);
+    if (!*out) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < m->garbage_count; i++) {
         struct manifest_block b = {0};
         bool page = false;
@@ -232,11 +232,11 @@ static bool check_object(struct work *w, const struct manifest_block *b, err *e)
 static bool check_objects(struct work *w, err *e)
 {
     int64_t now_ns = w->ms->boot_ns();
-    if (w->looked && now_ns - w->inspected_boot_ns < LOOK_NS) return true;
+    if (w->checked && now_ns - w->checked_boot_ns < CHECK_GOOD_NS) return true;
     for (size_t i = 0; i < w->change->add_count; i++)
         if (!check_object(w, &w->change->add[i], e)) return false;
-    w->looked = true;
-    w->inspected_boot_ns = now_ns;
+    w->checked = true;
+    w->checked_boot_ns = now_ns;
     return true;
 }
 
@@ -276,7 +276,7 @@ static bool touch_all(struct work *w, struct touched **out, size_t *count, err *
     size_t n = 0;
     size_t more = w->cleaning ? w->cleaning->page_count : 0;
     struct touched *v = ARENA_ARRAY(&w->arena, struct touched, c->add_count + w->gone_count + more);
-    if (!v) return arena_ok(&w->arena, e);
+    if (!v) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < c->add_count; i++)
         v[n++] =
             (struct touched){c->add[i].kind, manifest_window(c->add[i].kind, c->add[i].from_hour)};
@@ -410,7 +410,7 @@ static bool draft_new(struct work *w, struct page_draft *d, err *e)
         const struct manifest_block *b = &w->change->add[i];
         if (b->kind != d->kind || manifest_window(b->kind, b->from_hour) != d->window) continue;
         struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
-        if (!copy) return arena_ok(&w->arena, e);
+        if (!copy) return arena_fail(&w->arena, e);
         *copy = *b;
         copy->made_ns = w->now_ns;
         d->blocks[d->block_count++] = copy;
@@ -427,7 +427,7 @@ static bool draft_page(struct work *w, const struct touched *t, const struct pag
     d->blocks =
         ARENA_ARRAY(&w->arena, const struct manifest_block *, blocks + w->change->add_count);
     d->past = ARENA_ARRAY(&w->arena, const struct past_block *, blocks + past);
-    if (!d->blocks || !d->past) return arena_ok(&w->arena, e);
+    if (!d->blocks || !d->past) return arena_fail(&w->arena, e);
     if (old) draft_old(w, d, old, is_cleaned(w, t));
     if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
     assert(d->block_count <= blocks + w->change->add_count && d->past_count <= blocks + past);
@@ -537,7 +537,7 @@ static bool list_garbage(struct work *w, struct manifest *root, const struct tou
     str prefix = name_of_tenant(&w->arena, w->tenant);
     size_t room = w->base->garbage_count + w->gone_count + n;
     root->garbage = ARENA_ARRAY(&w->arena, struct garbage, room);
-    if (!root->garbage) return arena_ok(&w->arena, e);
+    if (!root->garbage) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < w->base->garbage_count; i++)
         if (!is_forgotten(w, w->base->garbage[i].name))
             root->garbage[root->garbage_count++] = w->base->garbage[i];
@@ -578,7 +578,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         .tombstone_count = base->tombstone_count,
     };
     root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
-    if (!root->refs_of) return arena_ok(&w->arena, e);
+    if (!root->refs_of) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < base->page_count; i++)
         if (!is_touched(&base->refs_of[i], t, n))
             root->refs_of[root->page_count++] = base->refs_of[i];
