@@ -10,7 +10,7 @@
 #include "compactor/work_int.h"
 #include "sys/clock.h"
 
-#define LOOK_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
+#define PLAN_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
 #define LIST_NS    ((uint64_t)600 * NS_PER_S)  // for reading both
 #define RACED_NS   ((uint64_t)600 * NS_PER_S)  // after a lost job others are assumed to be at work
 #define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // a job due for so long: the tenant is behind
@@ -54,7 +54,7 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     state.blocks = manifest_blocks(s->manifest, &state.block_count);
     bool *segments = ARENA_ARRAY(&a->arena, bool, state.segment_count + 1);
     bool *blocks = ARENA_ARRAY(&a->arena, bool, state.block_count + 1);
-    if (!segments || !blocks) return arena_ok(&a->arena, e);
+    if (!segments || !blocks) return arena_fail(&a->arena, e);
     lock_take(&w->lock);
     for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
         segments[i] = damage_has_segment(t, &state.segments[i].name);
@@ -124,11 +124,11 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     lock_give(&w->lock);
     // Before the snapshot: a leaf may go only by a snapshot that is younger than its round.
     a->round = hold_inspect(me, a->asked);
-    arena_init(&a->arena, &w->plans, LOOK_BYTES);
+    arena_init(&a->arena, &w->plans, PLAN_BYTES);
     a->begun_ns = clock_wall_ns();
     a->begun_boot_ns = clock_boot_ns();
     a->made_mono_ns = clock_mono_ns();
-    req_init(&r, RANK_DUTY, &w->plans, LOOK_BYTES, LIST_NS);
+    req_init(&r, RANK_DUTY, &w->plans, PLAN_BYTES, LIST_NS);
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
     bool ok = snapshot_take(w->manifests, &r, &a->arena, str_of(t->name), &a->snapshot, e);

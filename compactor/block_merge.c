@@ -40,7 +40,7 @@ static bool list_services(const struct block_merge *m, struct arena *a, str **ou
     for (size_t i = 0; i < m->source_count; i++)
         most += m->sources[i].block.footer.service_count;
     str *v = *out = ARENA_ARRAY(a, str, most + 1);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t count = 0;
     for (size_t i = 0; i < m->source_count; i++) {
         const struct block_footer *f = &m->sources[i].block.footer;
@@ -189,7 +189,7 @@ static bool merge_groups(struct block_merge *m, const struct block_about *about,
     to->sources = ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count);
     struct block_merge_source *plain =
         ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count);
-    if (!to->files || !to->sources || !plain) return arena_ok(&to->arena, e);
+    if (!to->files || !to->sources || !plain) return arena_fail(&to->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < m->source_count; i++) {
         if (!m->sources[i].mask) plain[n++] = m->sources[i];
@@ -316,7 +316,7 @@ static bool merge_one_hour(struct block_merge *m, const struct block_about *abou
     struct block_written written;
     struct block_merge_source *v =
         ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count + 1);
-    if (!v) return arena_ok(&to->arena, e);
+    if (!v) return arena_fail(&to->arena, e);
     part.sources = v;
     part.source_count = 0;
     for (size_t i = 0; i < m->source_count; i++) {
@@ -354,7 +354,7 @@ static bool merge_hours(struct block_merge *m, const struct block_about *about, 
     arena_init(&to->arena, m->memory, SIZE_MAX);
     to->files = ARENA_ARRAY(&to->arena, struct scratch, about->hours);
     to->sources = ARENA_ARRAY(&to->arena, struct block_merge_source, about->hours);
-    if (!to->files || !to->sources) return arena_ok(&to->arena, e);
+    if (!to->files || !to->sources) return arena_fail(&to->arena, e);
     for (uint32_t i = 0; i < about->hours; i++) {
         if (!merge_one_hour(m, about, to, about->from_hour + i, e)) return false;
     }

@@ -47,7 +47,7 @@ bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf
                     struct leaf_set *out, err *e)
 {
     id128 *v = ARENA_ARRAY(a, id128, x->n + y->n + 1);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     size_t i = 0;
     size_t j = 0;
@@ -225,14 +225,14 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     *out = (struct chosen){0};
     struct candidates candidates = {.v = ARENA_ARRAY(a, struct candidate, c->n + 1)};
     uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);
-    if (!candidates.v || !borders) return arena_ok(a, e);
+    if (!candidates.v || !borders) return arena_fail(a, e);
     size_t border_count = 0;
     plan_stepped(c->n);
     for (size_t i = 0; i < c->n; i++) {
         const struct manifest_block *b = c->candidates[i];
         const struct manifest_cover *cover = cover_of(b, hour, hours);
         if (!cover || cover->leaf_count == 0 || !all_count(c->state, cover)) continue;
-        if (!add_candidate(a, &candidates, b, cover)) return arena_ok(a, e);
+        if (!add_candidate(a, &candidates, b, cover)) return arena_fail(a, e);
         borders[border_count++] = b->pack_lo;
         borders[border_count++] = (uint64_t)b->pack_hi + 1;
     }
@@ -241,7 +241,7 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     qsort(candidates.v, candidates.n, sizeof *candidates.v, order_candidates);
     qsort(borders, border_count, sizeof *borders, order_borders);
     out->parts = ARENA_ARRAY(a, struct chosen_part, c->n * border_count);
-    if (!out->parts) return arena_ok(a, e);
+    if (!out->parts) return arena_fail(a, e);
     for (size_t i = 0; i + 1 < border_count; i++) {
         if (borders[i] == borders[i + 1]) continue;
         struct leaf_set named = {0};

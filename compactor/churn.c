@@ -86,7 +86,7 @@ bool churn_find(struct arena *a, const struct input_key *v, size_t n,
         most += v[i].ls.n;
     label *all = ARENA_ARRAY(a, label, most + 1);
     str *names = ARENA_ARRAY(a, str, most + 1);
-    if (!all || !names) return arena_ok(a, e);
+    if (!all || !names) return arena_fail(a, e);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (i && labels_eq(v[i].ls, v[i - 1].ls)) continue;

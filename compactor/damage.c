@@ -11,8 +11,8 @@
 #include "store/origin.h"
 #include "sys/clock.h"
 
-#define LOOK_FIRST_NS ((uint64_t)60 * NS_PER_S)
-#define LOOK_DOUBLES  4
+#define INSPECT_FIRST_NS ((uint64_t)60 * NS_PER_S)
+#define INSPECT_DOUBLES  4
 
 static bool is_same(const struct damage *a, const struct damage *b)
 {
@@ -31,7 +31,7 @@ static struct damage *find(struct damage *v, size_t n, const struct damage *d)
 static void set_next(struct damage *d)
 {
     d->inspection_mono_ns =
-        clock_mono_ns() + (LOOK_FIRST_NS << MIN(d->inspections, (unsigned)LOOK_DOUBLES));
+        clock_mono_ns() + (INSPECT_FIRST_NS << MIN(d->inspections, (unsigned)INSPECT_DOUBLES));
 }
 
 void damage_note(struct work *w, struct tenant_work *t, const struct damage *d)

@@ -11,7 +11,7 @@
 
 #define LIST_BYTES ((size_t)64 << 20)
 #define LIST_NS    ((uint64_t)30 * NS_PER_S)
-#define LOOK_NS    ((uint64_t)60 * NS_PER_S)
+#define INSPECT_NS ((uint64_t)60 * NS_PER_S)
 #define LONG_NS    (2 * SLOT_HOUR)  // usually it is less than one
 
 // Says which directory a round has waited for too long, or that it came.
@@ -41,7 +41,7 @@ static void tell_waiting(struct work *w)
     tell(w, directory);
 }
 
-static bool look_now(struct worker *me, err *e)
+static bool list_holdings(struct worker *me, err *e)
 {
     struct work *w = me->work;
     struct req r;
@@ -80,16 +80,15 @@ uint64_t hold_inspect(struct worker *me, bool asked)
     struct work *w = me->work;
     lock_take(&w->lock);
     uint64_t now = clock_mono_ns();
-    bool inspections =
-        !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
-    if (inspections) {
+    bool due = !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
+    if (due) {
         // Cleared before the LIST: a wish that is noted meanwhile sets it again.
         w->watch.listing = true;
         w->leaves_wait = false;
-        w->next_hold_mono_ns = now + MIN(LOOK_NS, (uint64_t)work_settings(w)->interval);
+        w->next_hold_mono_ns = now + MIN(INSPECT_NS, (uint64_t)work_settings(w)->interval);
         lock_give(&w->lock);
         err e = {0};
-        bool ok = look_now(me, &e);
+        bool ok = list_holdings(me, &e);
         if (!ok) tell_failed(&e);
         lock_take(&w->lock);
         w->watch.listing = false;

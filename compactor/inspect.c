@@ -34,8 +34,8 @@
 #define COMMIT_NS     ((uint64_t)600 * NS_PER_S)  // time limit of a commit
 
 // A job that is made and waits for its commit.
-struct made {
-    struct job_made job;
+struct batch_job {
+    struct job_result job;
     struct held held;
     uint64_t took_ns;
 };
@@ -48,8 +48,8 @@ struct turn {
     struct agenda *agenda;  // the plan of which it has jobs; NULL: none
     struct req req;         // of the jobs of a batch
     bool has_req;
-    struct held now;               // the job that is being made
-    struct made batch[BATCH_MAX];  // to be named by one change of the manifest
+    struct held now;                    // the job that is being made
+    struct batch_job batch[BATCH_MAX];  // to be named by one change of the manifest
     size_t batch_n;
     uint64_t batch_mono_ns;  // when its first was made
     size_t jobs;
@@ -325,7 +325,7 @@ static struct job_bench bench_of(const struct turn *u)
 static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, err *e)
 {
     const struct job_bench bench = bench_of(u);
-    struct job_made *v[BATCH_MAX];
+    struct job_result *v[BATCH_MAX];
     for (size_t i = 0; i < n; i++)
         v[i] = &u->batch[from + i].job;
     if (job_commit(&bench, r, v, n, e)) {
@@ -438,11 +438,11 @@ static void release_now(struct turn *u)
     end_req(u);
 }
 
-static void keep_made(struct turn *u, uint64_t begun)
+static void add_to_batch(struct turn *u, uint64_t begun)
 {
     struct work *w = u->me->work;
     uint64_t now = clock_mono_ns();
-    struct made *m = &u->batch[u->batch_n];
+    struct batch_job *m = &u->batch[u->batch_n];
     if (u->batch_n == 0) u->batch_mono_ns = now;
     m->took_ns = now - begun;
     lock_take(&w->lock);
@@ -465,7 +465,7 @@ static void do_job(struct turn *u, const struct share_pick *p)
     begin_req(u);
     const struct job_bench bench = bench_of(u);
     assert(u->batch_n < BATCH_MAX);
-    struct job_made *m = &u->batch[u->batch_n].job;
+    struct job_result *m = &u->batch[u->batch_n].job;
     u->jobs++;
     if (p->shared && !is_still_due(u, j)) {
         job_lost(u, j, "skipped");
@@ -478,7 +478,7 @@ static void do_job(struct turn *u, const struct share_pick *p)
         release_now(u);
         return;
     }
-    keep_made(u, begun);
+    add_to_batch(u, begun);
     size_t most = p->shared ? BATCH_SHARED : BATCH_MAX;
     bool full = u->batch_n >= most || clock_mono_ns() - u->batch_mono_ns > BATCH_NS;
     if (full || !may_wait(j)) commit_batch(u);

@@ -47,7 +47,7 @@ struct doing {
     struct arena *arena;   // for results: it lives until job_release
     struct arena reading;  // for sources: released when the job is made
     struct block_merge_source *sources;
-    struct job_made *made;
+    struct job_result *result;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
     uint32_t classes;  // classes that the new blocks may have
@@ -67,7 +67,7 @@ static const struct {
     enum block_kind kind;
     enum merge_what what;
     uint32_t classes;
-} made_by[JOB_KINDS] = {
+} result_of[JOB_KINDS] = {
     [JOB_LEAF] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
     [JOB_FOLD] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
     [JOB_HOUR] = {BLOCK_HOURS, MERGE_HOUR, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
@@ -129,14 +129,14 @@ static uint64_t read_whole(const struct doing *d, const struct block_object *v, 
 static void inspect_sources(struct doing *d)
 {
     const struct task *j = d->job;
-    d->classes = made_by[j->kind].classes;
+    d->classes = result_of[j->kind].classes;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct manifest_block *b = j->sources[i].block;
         if (b && b->kind != BLOCK_RAW && b->classes) d->classes &= b->classes;
         d->of_leaves = d->of_leaves || (b && b->kind == BLOCK_RAW);
         d->spared = d->spared || (b && b->spared);
     }
-    d->of_leaves = d->of_leaves && made_by[j->kind].kind != BLOCK_RAW;
+    d->of_leaves = d->of_leaves && result_of[j->kind].kind != BLOCK_RAW;
 }
 
 static bool open_sources(struct doing *d, err *e)
@@ -308,7 +308,7 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
     double limit = (double)d->bench->pack_bytes;
     if (limit <= 0 || total <= 1.5 * limit) return true;
     struct weight *v = ARENA_ARRAY(d->arena, struct weight, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t count = 0;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
@@ -405,11 +405,11 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
 {
     const struct task *j = d->job;
     size_t most = 0;
-    if (made_by[j->kind].kind != BLOCK_RAW) return true;
+    if (result_of[j->kind].kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : d->sources[i].block.footer.about.source_count;
     str *v = ARENA_ARRAY(d->arena, str, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct block_about *from = &d->sources[i].block.footer.about;
@@ -441,7 +441,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : j->sources[i].block->source_count;
     struct segment_run *v = ARENA_ARRAY(d->arena, struct segment_run, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct job_source *s = &j->sources[i];
@@ -461,12 +461,12 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
 {
     assert(cut->pack_lo <= cut->pack_hi && cut->part < MAX(cut->parts, 1u));
     const struct task *j = d->job;
-    struct manifest_block *b = &d->made->blocks[d->made->n];
+    struct manifest_block *b = &d->result->blocks[d->result->n];
     uint8_t random[10];
     rand_bytes(random, sizeof random);
     *b = (struct manifest_block){.id =
                                      ulid_make((uint64_t)(d->bench->wall_ns() / NS_PER_MS), random),
-                                 .kind = made_by[j->kind].kind,
+                                 .kind = result_of[j->kind].kind,
                                  .from_hour = j->from_hour,
                                  .hours = j->hours,
                                  .pack_lo = cut->pack_lo,
@@ -486,7 +486,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                 .part = cut->part,
                                 .parts = cut->parts,
                                 .classes = b->classes};
-    struct block_merge m = {.what = made_by[j->kind].what,
+    struct block_merge m = {.what = result_of[j->kind].what,
                             .req = d->r,
                             .memory = d->bench->memory,
                             .scratch = d->bench->scratch,
@@ -519,7 +519,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     if (!store_commit(d->upload, &existed, e)) return false;
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
-    d->made->n++;
+    d->result->n++;
     b->name = d->name;
     b->classes = m.classes;
     b->spared = m.spared || d->spared;
@@ -539,15 +539,15 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
 
 static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
 {
-    d->made->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
-    if (!d->made->blocks) return arena_ok(d->arena, e);
+    d->result->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
+    if (!d->result->blocks) return arena_fail(d->arena, e);
     for (size_t i = 0; i < n; i++) {
         if (!make_block(d, &v[i], e)) return false;
     }
     return true;
 }
 
-static void delete_made(const struct job_bench *b, struct req *r, const struct job_made *m)
+static void delete_blocks(const struct job_bench *b, struct req *r, const struct job_result *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         err ignored = {0};
@@ -574,14 +574,14 @@ static bool make_blocks(struct doing *d, err *e)
         }
         if (make_cuts(d, cuts[0], n, &fault)) return true;
         const struct block_merge_overflow *over = &d->report->overflow;
-        bool gap = fault.code == ERR_OUT_OF_RANGE && made_by[d->job->kind].kind != BLOCK_RAW &&
+        bool gap = fault.code == ERR_OUT_OF_RANGE && result_of[d->job->kind].kind != BLOCK_RAW &&
                    over->service[0];
         if (!gap || d->gap_count == GAPS_MAX) {
             *e = fault;
             return false;
         }
-        delete_made(d->bench, d->r, d->made);
-        d->made->n = 0;
+        delete_blocks(d->bench, d->r, d->result);
+        d->result->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
         d->report->profiles = d->report->sampled_duplicates = 0;
         d->report->blocks = 0;
@@ -610,7 +610,7 @@ static bool check_rows(struct doing *d, err *e)
     uint64_t profiles = 0;
     uint64_t rows = 0;
     bool all_blocks = true;
-    if (made_by[j->kind].what != MERGE_LEAF || j->kind == JOB_RETIRE) return true;
+    if (result_of[j->kind].what != MERGE_LEAF || j->kind == JOB_RETIRE) return true;
     for (size_t i = 0; i < j->source_count; i++) {
         if (j->sources[i].mask) continue;
         profiles += profiles_of(&d->sources[i].block.footer);
@@ -630,26 +630,26 @@ static bool check_rows(struct doing *d, err *e)
                    all_blocks ? rows : 0, all_blocks ? r->rows : 0, all_blocks ? r->duplicates : 0);
 }
 
-bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
-              err *e)
+bool job_make(const struct job_bench *b, struct req *r, const struct task *j,
+              struct job_result *out, err *e)
 {
-    *out = (struct job_made){.task = j};
+    *out = (struct job_result){.task = j};
     arena_init(&out->arena, b->memory, SIZE_MAX);
     struct doing d = {
-        .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .made = out};
+        .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .result = out};
     arena_init(&d.reading, b->memory, SIZE_MAX);
     bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
-    if (!ok) delete_made(b, r, out);  // no change of the manifest has been sent for them
+    if (!ok) delete_blocks(b, r, out);  // no change of the manifest has been sent for them
     return ok;
 }
 
-void job_release(struct job_made *m)
+void job_release(struct job_result *m)
 {
     arena_release(&m->arena);
 }
 
-void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
+void job_discard(const struct job_bench *b, struct req *r, struct job_result *m)
 {
     err ignored = {0};
     struct manifest *newest = manifest_newest(b->manifests, r, b->tenant, &ignored);
@@ -657,7 +657,7 @@ void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
     for (size_t i = 0; i < m->n && !named; i++)
         named = manifest_names(newest, m->blocks[i].id);
     manifest_unref(newest);
-    if (!named) delete_made(b, r, m);
+    if (!named) delete_blocks(b, r, m);
 }
 
 // ---- the commit
@@ -674,7 +674,7 @@ static void append(struct list *l, const id128 *v, size_t n)
 }
 
 // The changes of all jobs as one.
-static bool join(struct arena *a, struct job_made *const *v, size_t n, struct manifest_change *c,
+static bool join(struct arena *a, struct job_result *const *v, size_t n, struct manifest_change *c,
                  err *e)
 {
     size_t blocks = 0;
@@ -687,7 +687,7 @@ static bool join(struct arena *a, struct job_made *const *v, size_t n, struct ma
     struct list remove = {ARENA_ARRAY(a, id128, ids + 1), 0};
     struct list expire = {ARENA_ARRAY(a, id128, ids + 1), 0};
     struct list needs = {ARENA_ARRAY(a, id128, ids + 1), 0};
-    if (!add || !remove.v || !expire.v || !needs.v) return arena_ok(a, e);
+    if (!add || !remove.v || !expire.v || !needs.v) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         const struct task *j = v[i]->task;
         if (v[i]->n) memcpy(add + c->add_count, v[i]->blocks, v[i]->n * sizeof *add);
@@ -706,7 +706,7 @@ static bool join(struct arena *a, struct job_made *const *v, size_t n, struct ma
     return true;
 }
 
-bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
+bool job_commit(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n,
                 err *e)
 {
     struct arena a;

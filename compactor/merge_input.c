@@ -39,7 +39,7 @@ static bool take_symbols(struct service_merge *s, struct input *in,
          symbols_remap_init(&map, &tmp, &t, to, e);
     if (ok) symbols_remap_hint(&map, hints);
     uint32_t *stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
-    if (ok && !stacks) ok = arena_ok(&s->arena, e);
+    if (ok && !stacks) ok = arena_fail(&s->arena, e);
     for (uint32_t i = 1; stacks && ok && i < t.stack_count; i++) {
         stacks[i] = symbols_remap_stack(&map, i, e);
         ok = stacks[i] != MAP_NONE;
@@ -120,7 +120,7 @@ bool service_open(struct service_merge *s, str name, err *e)
     arena_init(&s->scratch, m->memory, SIZE_MAX);
     buf_init(&s->columns, m->memory, SIZE_MAX);
     s->inputs = ARENA_ARRAY(&s->arena, struct input, m->source_count);
-    if (!s->inputs) return arena_ok(&s->arena, e);
+    if (!s->inputs) return arena_fail(&s->arena, e);
     if (!symbols_init(&all, m->memory, e)) return false;
     symbols_hints_init(&hints, m->memory);
     bool ok = true;
@@ -212,7 +212,7 @@ bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
     for (size_t i = 0; i < s->input_count; i++)
         most += each * s->inputs[i].index.key_count;
     s->keys = ARENA_ARRAY(&s->arena, struct input_key, most + 1);
-    if (!s->keys) return arena_ok(&s->arena, e);
+    if (!s->keys) return arena_fail(&s->arena, e);
     for (size_t i = 0; i < s->input_count; i++) {
         struct input *in = &s->inputs[i];
         bool whole = is_part(s->merge, &in->source->block.footer.about);
@@ -471,7 +471,7 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
     *m = (struct row_merge){.service = s};
     map_init(&m->seen_map, s->merge->memory);
     m->feeds = ARENA_ARRAY(&s->group, struct row_feed, g->n);
-    if (!m->feeds) return arena_ok(&s->group, e);
+    if (!m->feeds) return arena_fail(&s->group, e);
     for (size_t i = 0; i < g->n; i++) {
         const struct block_key_ref *k = g->v[i].key;
         if (k->row_count == 0) continue;
@@ -528,7 +528,7 @@ static bool was_seen(struct row_merge *m, const struct row_feed *f, bool *seen, 
     m->seen_ms = ms;
     if (!arena_grow(&m->service->group, &m->seen, &m->seen_cap, m->seen_count + 1,
                     sizeof *m->seen)) {
-        return arena_ok(&m->service->group, e);
+        return arena_fail(&m->service->group, e);
     }
     m->seen[m->seen_count] = f->id;
     *seen = find_seen(m);

@@ -113,7 +113,7 @@ static bool find_children(struct nodes *x, const struct key_group *g, struct chi
         most += g->v[i].key->node_count;
     *n = 0;
     *out = ARENA_ARRAY(&x->key, struct child, most + 1);
-    if (!*out) return arena_ok(&x->key, e);
+    if (!*out) return arena_fail(&x->key, e);
     for (size_t i = 0; i < g->n; i++) {
         struct input *in = g->v[i].input;
         int64_t width = width_of_nodes(in);
@@ -247,7 +247,7 @@ static bool find_totals(struct nodes *x, const struct key_group *g, struct block
     most = MIN(most, TOTALS_AT_ONCE);
     *n = 0;
     *out = ARENA_ARRAY(&x->key, struct block_total, most + 1);
-    if (!*out) return arena_ok(&x->key, e);
+    if (!*out) return arena_fail(&x->key, e);
     for (size_t i = 0; i < g->n; i++) {
         struct input *in = g->v[i].input;
         int64_t width = width_of_totals(in);

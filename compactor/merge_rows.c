@@ -26,7 +26,7 @@ bool labels_without(struct service_merge *s, labels ls, const struct block_dropp
                     labels *out, err *e)
 {
     label *v = ARENA_ARRAY(&s->arena, label, ls.n + 1);
-    if (!v) return arena_ok(&s->arena, e);
+    if (!v) return arena_fail(&s->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < ls.n; i++) {
         if (!str_among(ls.v[i].name, dropped->v, dropped->n)) v[n++] = ls.v[i];
@@ -42,7 +42,7 @@ static bool add_name(struct service_merge *s, str name, struct block_dropped_lab
         at++;
     if (at < all->n && str_eq(all->v[at], name)) return true;
     str *v = ARENA_ARRAY(&s->arena, str, all->n + 1);
-    if (!v) return arena_ok(&s->arena, e);
+    if (!v) return arena_fail(&s->arena, e);
     for (uint32_t i = 0; i <= all->n; i++)
         v[i] = i < at ? all->v[i] : i == at ? name : all->v[i - 1];
     *all = (struct block_dropped_labels){v, all->n + 1};
@@ -170,7 +170,7 @@ static bool map_spans(struct service_merge *s, const struct merged_row *row, str
     if (!f->spans || f->spans[row->place].n == 0) return true;
     const struct block_row_spans *from = &f->spans[row->place];
     struct block_span *to = ARENA_ARRAY(&s->scratch, struct block_span, from->n);
-    if (!to) return arena_ok(&s->scratch, e);
+    if (!to) return arena_fail(&s->scratch, e);
     for (uint32_t i = 0; i < from->n; i++) {
         struct vector_entry *v = NULL;
         size_t n = 0;

@@ -93,7 +93,7 @@ bool merge_sums_take(struct merge_sums *s, struct arena *a, struct vector_entry 
                      err *e)
 {
     *v = ARENA_ARRAY(a, struct vector_entry, walk(s, NULL) + 1);
-    if (!*v) return arena_ok(a, e);
+    if (!*v) return arena_fail(a, e);
     *n = walk(s, *v);
     forget(s);
     return true;

@@ -228,7 +228,7 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
     struct task *j = plan_add(p, JOB_LEAF, h->hour, 1);
     struct job_source *v =
         ARENA_ARRAY(p->a, struct job_source, h->segment_count + h->leaf_count + 1);
-    if (!j || !v) return arena_ok(p->a, e);
+    if (!j || !v) return arena_fail(p->a, e);
     size_t n = 0;
     const struct plan_state *s = p->state;
     for (size_t i = h->first_segment; n < h->segment_count; i++) {
@@ -263,7 +263,7 @@ static bool blocks_as_sources(struct planning *p, struct task *j,
                               const struct manifest_block *const *v, size_t n, err *e)
 {
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, n + 1);
-    if (!sources) return arena_ok(p->a, e);
+    if (!sources) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         sources[i].block = v[i];
         j->bytes += v[i]->bytes;
@@ -300,7 +300,8 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     if (plan_day_has_expired(p, plan_floor(h->hour, HOURS_A_DAY))) return true;
     h->pending = h->folds = true;
     struct task *j = plan_add(p, JOB_FOLD, h->hour, 1);
-    if (!j || !blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
+    if (!blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return false;
     j->due_ns = due;
     j->remove = ids_of(p, h->leaves, h->leaf_count);
     j->remove_count = h->leaf_count;
@@ -319,11 +320,11 @@ static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
     struct choice c = {.state = p->state, .live = p->live, .live_count = p->kind_count[BLOCK_RAW]};
     c.candidates = plan_blocks(p, BLOCK_HOURS, day, h->hour + 1, &n);
     c.candidates = plan_candidates(p, c.candidates, &n, h->series);
-    if (!c.candidates) return arena_ok(p->a, e);
+    if (!c.candidates) return arena_fail(p->a, e);
     c.n = n;
     if (!choose(p->a, &c, h->hour, 1, &h->chosen, e)) return false;
     id128 *v = ARENA_ARRAY(p->a, id128, h->leaf_count + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     h->unnamed = (struct leaf_set){v, 0};
     for (size_t i = 0; i < h->leaf_count; i++) {
         if (h->chosen.partial || !leaf_set_has(&h->chosen.leaves, h->leaves[i]->id))
@@ -369,7 +370,7 @@ static bool find_leaves(struct planning *p, struct plan_hour *h, err *e)
     int64_t day = plan_floor(h->hour, HOURS_A_DAY) * HOURS_A_DAY;
     const struct manifest_block **all = plan_blocks(p, BLOCK_RAW, day, h->hour + 1, &n);
     const struct manifest_block **v = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         if (h->hour - all[i]->from_hour >= (int64_t)all[i]->hours) continue;
         h->wide = h->wide || all[i]->hours > 1;
@@ -404,7 +405,7 @@ static bool find_hours(struct planning *p, err *e)
         if (s->blocks[i].kind == BLOCK_RAW) most += s->blocks[i].hours;
     }
     int64_t *v = ARENA_ARRAY(p->a, int64_t, most + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     size_t n = 0;
     for (size_t i = 0; i < s->segment_count; i++)
         v[n++] = s->segments[i].name.hour;
@@ -417,7 +418,7 @@ static bool find_hours(struct planning *p, err *e)
     }
     qsort(v, n, sizeof *v, order_hours);
     p->hours = ARENA_ARRAY(p->a, struct plan_hour, n + 1);
-    if (!p->hours) return arena_ok(p->a, e);
+    if (!p->hours) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || v[i] != v[i - 1]) p->hours[p->hour_count++].hour = v[i];
     }
@@ -436,10 +437,10 @@ static bool sort_out(struct planning *p, err *e)
     const struct plan_state *s = p->state;
     for (int k = BLOCK_SEGMENT; k <= BLOCK_DAYS; k++) {
         p->by_kind[k] = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
-        if (!p->by_kind[k]) return arena_ok(p->a, e);
+        if (!p->by_kind[k]) return arena_fail(p->a, e);
     }
     p->bad = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
-    if (!p->bad) return arena_ok(p->a, e);
+    if (!p->bad) return arena_fail(p->a, e);
     for (size_t i = 0; i < s->block_count; i++) {
         enum block_kind k = s->blocks[i].kind;
         if (s->damaged_blocks && s->damaged_blocks[i]) {
@@ -450,7 +451,7 @@ static bool sort_out(struct planning *p, err *e)
     }
     size_t n = p->kind_count[BLOCK_RAW];
     p->live = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
-    if (!p->live) return arena_ok(p->a, e);
+    if (!p->live) return arena_fail(p->a, e);
     memcpy(p->live, p->by_kind[BLOCK_RAW], n * sizeof *p->live);
     qsort(p->live, n, sizeof *p->live, order_blocks);
     return true;

@@ -19,7 +19,7 @@ bool gather_span(struct gathering *g, const struct chosen_part *part, int64_t ho
                  err *e)
 {
     struct gathered *s = gather_source(g, part->block);
-    if (!s) return arena_ok(g->p->a, e);
+    if (!s) return arena_fail(g->p->a, e);
     struct plan_span *last = s->n ? &s->spans[s->n - 1] : NULL;
     if (last && last->pack_lo == part->pack_lo && last->pack_hi == part->pack_hi &&
         last->from_hour + last->hours == hour) {
@@ -27,7 +27,7 @@ bool gather_span(struct gathering *g, const struct chosen_part *part, int64_t ho
         return true;
     }
     if (!arena_grow(g->p->a, &s->spans, &s->cap, s->n + 1, sizeof *s->spans))
-        return arena_ok(g->p->a, e);
+        return arena_fail(g->p->a, e);
     s->spans[s->n++] = (struct plan_span){hour, hours, part->pack_lo, part->pack_hi};
     return true;
 }
@@ -45,7 +45,7 @@ bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t ho
                   err *e)
 {
     if (!arena_grow(g->p->a, &g->covers, &g->cover_cap, g->cover_count + 1, sizeof *g->covers))
-        return arena_ok(g->p->a, e);
+        return arena_fail(g->p->a, e);
     g->covers[g->cover_count++] = (struct manifest_cover){.hour = hour,
                                                           .hours = hours,
                                                           .leaves = leaves->v,
@@ -65,7 +65,7 @@ bool gather_empty(struct gathering *g, int64_t from, int64_t to, uint32_t hours,
 bool gather_into(struct task *j, const struct gathering *g, err *e)
 {
     struct job_source *v = ARENA_ARRAY(g->p->a, struct job_source, g->source_count + 1);
-    if (!v) return arena_ok(g->p->a, e);
+    if (!v) return arena_fail(g->p->a, e);
     for (size_t i = 0; i < g->source_count; i++) {
         const struct gathered *from = &g->sources[i];
         v[i] =
@@ -122,7 +122,7 @@ bool gather_removed(struct planning *p, struct task *j, const struct manifest_bl
                     size_t n, err *e)
 {
     id128 *to = ARENA_ARRAY(p->a, id128, n + p->bad_count + 1);
-    if (!to) return arena_ok(p->a, e);
+    if (!to) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++)
         to[i] = v[i]->id;
     for (size_t i = 0; i < p->bad_count; i++) {

@@ -27,7 +27,7 @@ static int order_ids(const void *a, const void *b)
 static bool name_leaves(struct planning *p, struct day *d, err *e)
 {
     id128 *v = ARENA_ARRAY(p->a, id128, d->leaf_count + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     for (size_t i = 0; i < d->leaf_count; i++)
         v[i] = d->leaves[i]->id;
     if (d->leaf_count) qsort(v, d->leaf_count, sizeof *v, order_ids);
@@ -101,7 +101,7 @@ static bool list_removed(struct planning *p, const struct day *d, struct task *j
         most += count[kind];
     }
     id128 *v = ARENA_ARRAY(p->a, id128, most + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     size_t n = 0;
     for (size_t i = 0; i < d->leaf_count; i++)
         v[n++] = d->leaves[i]->id;
@@ -119,7 +119,8 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
 {
     struct task *j = plan_add(p, JOB_FOLD, d->from, HOURS_A_DAY);
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, d->leaf_count + 1);
-    if (!j || !sources || !name_leaves(p, d, e)) return arena_ok(p->a, e);
+    if (!j || !sources) return arena_fail(p->a, e);
+    if (!name_leaves(p, d, e)) return false;
     for (size_t i = 0; i < d->leaf_count; i++)
         sources[i].block = d->leaves[i];
     j->sources = sources;

@@ -79,7 +79,7 @@ bool plan_pack(struct planning *p, int64_t day, err *e)
     // Where sums are spared, rows answer: all of these must be live.
     if (spared && !gather_are_live(p, &g.leaves)) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     if (!gather_into(j, &g, e)) return false;
     j->due_ns = bad ? p->state->now_ns : due;
     return gather_removed(p, j, v, n, e);

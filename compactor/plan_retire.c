@@ -33,7 +33,7 @@ struct needs {
 static bool add_needs(struct planning *p, struct needs *to, const struct chosen *c, err *e)
 {
     if (!arena_grow(p->a, &to->v, &to->cap, to->n + c->n + c->leaves.n, sizeof *to->v))
-        return arena_ok(p->a, e);
+        return arena_fail(p->a, e);
     for (size_t i = 0; i < c->n; i++)
         to->v[to->n++] = c->parts[i].block->id;
     if (c->leaves.n) memcpy(to->v + to->n, c->leaves.v, c->leaves.n * sizeof *to->v);
@@ -67,7 +67,7 @@ static bool inspect_day(struct planning *p, int64_t day, err *e)
     *d = (struct plan_day_nodes){.day = day};
     if (!plan_day_blocks(p, day, &v, &n, e)) return false;
     v = plan_candidates(p, v, &n, true);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     if (!plan_choose_days(p, v, n, day, &d->chosen, e)) return false;
     d->are_one = is_one(&d->chosen) && plan_chosen_has_series(&d->chosen);
     for (size_t i = 0; i < d->chosen.n; i++)
@@ -226,7 +226,7 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
     size_t longer_n = 0;
     size_t first = 0;  // of the longer ones: that is of this day or window
     int64_t last = INT64_MIN;
-    if (!longer) return arena_ok(p->a, e);
+    if (!longer) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         int64_t number = plan_floor(v[i]->from_hour, reach);
         if (number != last) first = longer_n;
@@ -237,7 +237,7 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
         if (!keeper) continue;
         struct task *j = plan_add(p, JOB_RETIRE, v[i]->from_hour, v[i]->hours);
         id128 *ids = ARENA_ARRAY(p->a, id128, 2);
-        if (!j || !ids) return arena_ok(p->a, e);
+        if (!j || !ids) return arena_fail(p->a, e);
         ids[0] = v[i]->id;
         ids[1] = keeper->id;
         j->due_ns = p->state->now_ns;
@@ -327,7 +327,7 @@ bool plan_retire(struct planning *p, err *e)
     bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     bool *ends = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     p->out->held = ARENA_ARRAY(p->a, id128, s->block_count + 1);
-    if (!v || !over || !ends || !p->out->held) return arena_ok(p->a, e);
+    if (!v || !over || !ends || !p->out->held) return arena_fail(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
     find_ends(p, over, ends);
     struct needs needs = {0};
@@ -353,7 +353,7 @@ bool plan_retire(struct planning *p, err *e)
     if (n == 0) return true;
     sort_needs(&needs);
     struct task *j = plan_add(p, JOB_RETIRE, first, 1);
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     j->due_ns = s->now_ns;
     j->expire = v;
     j->expire_count = n;

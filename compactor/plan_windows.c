@@ -20,7 +20,7 @@ static bool find_window(struct planning *p, int64_t number, struct window *w, er
     *w = (struct window){.number = number, .made = INT64_MIN, .first = INT64_MAX};
     w->all = plan_blocks(p, BLOCK_DAYS, from, from + HOURS_A_WINDOW, &w->n);
     w->packed = ARENA_ARRAY(p->a, const struct manifest_block *, w->n + 1);
-    if (!w->packed) return arena_ok(p->a, e);
+    if (!w->packed) return arena_fail(p->a, e);
     for (size_t i = 0; i < w->n; i++) {
         const struct manifest_block *b = w->all[i];
         w->first = MIN(w->first, b->made_ns);
@@ -128,7 +128,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
         d.until = from + HOURS_A_WINDOW;
     }
     struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(d.until - from));
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     if (!gather_into(j, &d.g, e)) return false;
     j->until_hour = d.until;
     j->due_ns = due;

@@ -141,7 +141,7 @@ struct share_pick *share_order(struct arena *a, const struct plan *p, const stru
     struct candidate *v = ARENA_ARRAY(a, struct candidate, p->n + 1);
     struct share_pick *out = ARENA_ARRAY(a, struct share_pick, p->n + 1);
     if (!m || !order || !count || !v || !out) {
-        (void)!arena_ok(a, e);
+        (void)arena_fail(a, e);
         return NULL;
     }
     size_t n = living(s, m);

@@ -12,8 +12,8 @@ static bool counts(void *arg, id128 leaf)
 
 static bool run_hastily(const struct job_bench *b, struct req *r, const struct task *j, err *e)
 {
-    struct job_made made;
-    struct job_made *const all[] = {&made};
+    struct job_result made;
+    struct job_result *const all[] = {&made};
     bool ok = job_make(b, r, j, &made, e);
     bool named = ok && job_commit(b, r, all, 1, e);
     for (size_t i = 0; ok && !named && i < made.n; i++)
