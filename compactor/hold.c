@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // hold.c - lists what ingesters hold in their data directories, while leaves wait for it (watch.h).
+//
+//     hold_note      a plan wants leaves gone: their tenant wishes for it
+//     hold_inspect   one LIST for all tenants, once a minute while any wish waits; a round may end
+//     hold_may_go    the next plan asks whether the wish for a leaf was granted
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/notice.h"
@@ -54,6 +58,7 @@ static bool list_holdings(struct worker *me, err *e)
     bool ok = holdings_inspect(w->process->store, &r, &r.arena, &v, &n, e);
     worker_set_req(me, NULL);
     lock_take(&w->lock);
+    // Times before the LIST: what a directory said then was true at that time, not at its end.
     uint64_t begun = w->watch.begun;
     ok = ok && watch_saw(&w->watch, now_ns, v, n, e);
     if (w->watch.begun > begun) w->round_boot_ns = boot_ns;
@@ -91,8 +96,9 @@ uint64_t hold_inspect(struct worker *me, bool asked)
         bool ok = list_holdings(me, &e);
         if (!ok) tell_failed(&e);
         lock_take(&w->lock);
+        assert(w->watch.listing);
         w->watch.listing = false;
-        w->leaves_wait |= !ok;
+        w->leaves_wait |= !ok;  // nothing was learnt: it is listed again
     }
     uint64_t over = w->watch.over;
     lock_give(&w->lock);

@@ -80,6 +80,7 @@ static const struct {
 
 static str source_name(struct doing *d, const struct job_source *s, uint64_t *bytes)
 {
+    assert(!s->segment != !s->block);  // a source is one of the two
     *bytes = s->segment ? s->segment->bytes : s->block->bytes;
     return s->segment ? name_segment(d->arena, d->bench->tenant, &s->segment->name)
                       : s->block->name;
@@ -91,6 +92,8 @@ static void note_damage(struct doing *d, const struct job_source *s)
     d->report->damaged_block = s->block;
 }
 
+// Both codes mean that the object is not what was written: its bytes are wrong, or it is gone. Any
+// other failure may be the store's or this machine's, and says nothing about the object.
 static bool is_damage(const err *e)
 {
     return e->code == ERR_DATA_LOSS || e->code == ERR_NOT_FOUND;
@@ -132,6 +135,7 @@ static void inspect_sources(struct doing *d)
     d->classes = result_of[j->kind].classes;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct manifest_block *b = j->sources[i].block;
+        // A gap has no classes and takes none away: it stays a gap of the result (find_gaps).
         if (b && b->kind != BLOCK_RAW && b->classes) d->classes &= b->classes;
         d->of_leaves = d->of_leaves || (b && b->kind == BLOCK_RAW);
         d->spared = d->spared || (b && b->spared);
@@ -255,6 +259,7 @@ static uint32_t parts_of(const struct doing *d, const struct weight *w)
 // several that are parts of one service. Returns the new range's row.
 static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
 {
+    assert(base < *n);
     assert(*n < CUTS_MAX && pack > v[base].pack_lo);
     for (size_t i = base; i < *n; i++)
         v[i].pack_hi = pack - 1;
@@ -264,6 +269,7 @@ static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
 
 static void cut_series(struct cut *v, size_t *n, uint32_t parts)
 {
+    assert(*n > 0 && parts > 1 && *n - 1 + parts <= CUTS_MAX);
     struct cut whole = v[--*n];
     for (uint32_t i = 0; i < parts; i++) {
         v[*n] = whole;
@@ -279,6 +285,7 @@ static void cut_weights(const struct doing *d, const struct weight *v, size_t co
     double sum = 0;
     bool alone = false;  // the last pack was cut by series: the next one needs a range of its own
     for (size_t i = 0; i < count; i++) {
+        // Room for a range and all parts of a service; without it the last range takes the rest.
         bool room = *n + PARTS_MAX < CUTS_MAX;
         uint32_t parts = room ? parts_of(d, &v[i]) : 1;
         if (i && room && (alone || parts > 1 || sum >= (double)d->bench->pack_bytes)) {
@@ -306,6 +313,7 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
         total += (double)d->sources[i].block.size;
     }
     double limit = (double)d->bench->pack_bytes;
+    // Up to half as much again stays in one object: two small ones cost a query two reads.
     if (limit <= 0 || total <= 1.5 * limit) return true;
     struct weight *v = ARENA_ARRAY(d->arena, struct weight, most + 1);
     if (!v) return arena_fail(d->arena, e);
@@ -314,6 +322,7 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
         if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
     }
     cut_weights(d, v, join_weights(v, count), out, n);
+    assert(*n <= CUTS_MAX && out[0].pack_lo == 0 && out[*n - 1].pack_hi == UINT32_MAX);
     return true;
 }
 
@@ -321,6 +330,7 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
 
 static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
 {
+    assert(pack_lo <= pack_hi);
     if (d->gap_count < GAPS_MAX) {
         d->gaps[d->gap_count++] = (struct cut){.pack_lo = pack_lo, .pack_hi = pack_hi, .gap = true};
         return;
@@ -345,6 +355,7 @@ static void find_gaps(struct doing *d)
 // becomes a gap as a whole, as its parts count only together: the first part's place is the gap's.
 static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct cut *to)
 {
+    assert(gap->gap && gap->pack_lo <= gap->pack_hi);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         const struct cut *c = &v[i];
@@ -374,6 +385,7 @@ static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct
 static bool begin_upload(void *arg, err *e)
 {
     struct doing *d = arg;
+    assert(!d->upload && d->name.n);  // the upload before was committed or abandoned
     FAULT("compact.upload");
     d->upload = store_begin(d->bench->store, d->r, d->name, d->about_bytes, e);
     return d->upload;
@@ -382,6 +394,7 @@ static bool begin_upload(void *arg, err *e)
 static bool write_upload(void *arg, str bytes, err *e)
 {
     struct doing *d = arg;
+    assert(d->upload);
     if (FAULT_ERRNO("compact.write"))
         return err_set(e, ERR_UNAVAILABLE, "object %.*s cannot be written", STR(d->name));
     return store_write(d->upload, bytes, e);
@@ -423,6 +436,7 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
         for (size_t k = 0; k < from->source_count; k++)
             v[n++] = from->sources[k];
     }
+    assert(n <= most);
     qsort(v, n, sizeof *v, order_texts);
     about->sources = v;
     for (size_t i = 0; i < n; i++) {
@@ -450,6 +464,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
         for (size_t k = 0; s->block && k < s->block->source_count; k++)
             v[n++] = s->block->sources[k];
     }
+    assert(n <= most);
     b->sources = v;
     b->source_count = (uint32_t)segment_runs_join(v, n);
     return true;
@@ -516,7 +531,9 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
         return false;
     }
     FAULT("compact.create");
-    if (!store_commit(d->upload, &existed, e)) return false;
+    struct store_upload *upload = d->upload;
+    d->upload = NULL;  // the commit frees it, whatever becomes of it
+    if (!store_commit(upload, &existed, e)) return false;
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->result->n++;
@@ -544,9 +561,12 @@ static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
     for (size_t i = 0; i < n; i++) {
         if (!make_block(d, &v[i], e)) return false;
     }
+    assert(d->result->n == n);
     return true;
 }
 
+// Stops at the first failure: the store is likely to fail for the others too, and the sweep finds
+// what is left, as nothing names it.
 static void delete_blocks(const struct job_bench *b, struct req *r, const struct job_result *m)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -560,6 +580,7 @@ static void delete_blocks(const struct job_bench *b, struct req *r, const struct
 // does not fit 64 bits. A leaf has no sums of long times, so there an overflow is a failure.
 static bool make_blocks(struct doing *d, err *e)
 {
+    // A gap adds two cuts at most, one at each of its ends.
     struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
@@ -568,7 +589,7 @@ static bool make_blocks(struct doing *d, err *e)
     for (size_t punched = 0;;) {
         err fault = {0};
         for (; punched < d->gap_count; punched++) {
-            assert(n + 2 <= COUNT(cuts[0]));  // a gap makes two cuts more at most
+            assert(n + 2 <= COUNT(cuts[0]));
             n = punch(cuts[0], n, &d->gaps[punched], cuts[1]);
             memcpy(cuts[0], cuts[1], n * sizeof *cuts[0]);
         }
@@ -580,6 +601,8 @@ static bool make_blocks(struct doing *d, err *e)
             *e = fault;
             return false;
         }
+        // Whole blocks are made anew as well: an overflow is rare, and so each list of cuts has one
+        // list of blocks.
         delete_blocks(d->bench, d->r, d->result);
         d->result->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
@@ -619,6 +642,7 @@ static bool check_rows(struct doing *d, err *e)
         else
             all_blocks = false;
     }
+    assert(r->sampled_duplicates <= r->duplicates);
     uint64_t out = r->profiles + r->duplicates - r->sampled_duplicates;
     r->miscounted = profiles != out || (all_blocks && rows != r->rows + r->duplicates);
     if (!r->miscounted) return true;
@@ -633,6 +657,7 @@ static bool check_rows(struct doing *d, err *e)
 bool job_make(const struct job_bench *b, struct req *r, const struct task *j,
               struct job_result *out, err *e)
 {
+    assert(j->kind < JOB_KINDS && j->hours > 0);
     *out = (struct job_result){.task = j};
     arena_init(&out->arena, b->memory, SIZE_MAX);
     struct doing d = {
@@ -653,6 +678,8 @@ void job_discard(const struct job_bench *b, struct req *r, struct job_result *m)
 {
     err ignored = {0};
     struct manifest *newest = manifest_newest(b->manifests, r, b->tenant, &ignored);
+    // Commits are all or nothing, so one block that is named says that the change was made after
+    // all. Without a version to ask, the blocks are taken for named.
     bool named = !newest;
     for (size_t i = 0; i < m->n && !named; i++)
         named = manifest_names(newest, m->blocks[i].id);
@@ -696,6 +723,7 @@ static bool join(struct arena *a, struct job_result *const *v, size_t n, struct 
         append(&expire, j->expire, j->expire_count);
         append(&needs, j->needs, j->need_count);
     }
+    assert(c->add_count == blocks && remove.n + expire.n + needs.n == ids);
     c->add = add;
     c->remove = remove.v;
     c->remove_count = remove.n;
@@ -709,6 +737,7 @@ static bool join(struct arena *a, struct job_result *const *v, size_t n, struct 
 bool job_commit(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n,
                 err *e)
 {
+    assert(n > 0);
     struct arena a;
     struct manifest_change c = {.begun_ns = b->begun_ns,
                                 .begun_boot_ns = b->begun_boot_ns,

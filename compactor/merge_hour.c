@@ -53,7 +53,7 @@ static bool add_minute(struct minutes *m, int64_t first, const struct block_tota
 // Moves the minutes that have profiles to the front; returns how many there are.
 static size_t close_minutes(struct minutes *m, int64_t first)
 {
-    size_t n = 0;
+    size_t n = 0;  // n <= i, so no minute is written over before it is read
     for (size_t i = 0; i < MINUTES; i++) {
         if (m->v[i].profiles == 0) continue;
         struct block_total t = m->v[i];
@@ -110,6 +110,7 @@ static bool spool_series(struct hour *h, const struct key_group *g,
     struct service_merge *s = h->service;
     struct spooled *to = &h->v[h->n];
     struct vector_entry *v = NULL;
+    assert(h->series.profiles == 0);  // the series before was taken
     if (!sum_rows(h, g, &minutes, e)) return false;
     if (h->series.profiles == 0) return true;
     size_t totals = close_minutes(&minutes, first_minute(h));
@@ -124,6 +125,7 @@ static bool spool_series(struct hour *h, const struct key_group *g,
         return false;
     }
     s->merge->node_entries += to->entries;
+    // Series that sampling left without stacks are not in ALL: its sums are those of all profiles.
     if (!g->v[0].key->sampled) {
         if (!merge_sums_add(&h->all, v, to->entries, 1, e) ||
             !merge_sums_note(&h->all, to->node.profiles, to->node.total, to->node.first_ns,
@@ -202,6 +204,7 @@ static int order_projections(const void *a, const void *b)
 static bool write_projection(struct hour *h, str type, struct spooled *const *v, size_t n, err *e)
 {
     struct minutes minutes = {0};
+    assert(n > 0 && h->series.profiles == 0);
     struct key_sums k = {.class = BLOCK_PROJECTION, .ls = v[0]->projection};
     for (size_t i = 0; i < n; i++) {
         const struct block_node *node = &v[i]->node;
@@ -261,6 +264,7 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
 {
     struct service_merge *s = h->service;
     struct block_dropped_labels dropped;
+    assert(from < to && to <= s->key_count && h->all.profiles == 0);
     str type = key_type(&s->keys[from]);
     spool_clear(&h->spool);
     arena_release(&h->type);
@@ -273,6 +277,8 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
         struct key_group g = service_group(s, &at);
         if (!spool_series(h, &g, &dropped, e)) return false;
     }
+    // In the order of classes: a writer takes keys in order only.
+    static_assert(BLOCK_ALL < BLOCK_PROJECTION && BLOCK_PROJECTION < BLOCK_SERIES, "order of keys");
     struct key_sums all = {.class = BLOCK_ALL};
     return (h->all.profiles == 0 || write_sums(h, type, &all, &h->all, &h->all_minutes, e)) &&
            block_dropped(s->writer, type, dropped.v, dropped.n, e) &&
@@ -282,6 +288,7 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
 bool merge_hour(struct service_merge *s, err *e)
 {
     struct mem_budget *memory = s->merge->memory;
+    assert(s->merge->what == MERGE_HOUR && s->merge->hours == 1);
     struct hour h = {.service = s, .hour = s->merge->from_hour};
     spool_init(&h.spool, s->merge->scratch, memory);
     arena_init(&h.type, memory, SIZE_MAX);

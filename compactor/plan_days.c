@@ -56,6 +56,7 @@ static bool inspect_day(struct planning *p, int64_t day, bool series, struct day
     }
     d->again = n > 0;
     d->made = plan_newest_made(v, n);
+    // The day that a window has counts as well, as it does for queries: it is not made again.
     if (!series) {
         int64_t from = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
         v = plan_blocks(p, BLOCK_DAYS, from, (day + 1) * HOURS_A_DAY, &n);
@@ -71,7 +72,7 @@ static bool inspect_day(struct planning *p, int64_t day, bool series, struct day
 static bool take_leaves(struct gathering *g, err *e)
 {
     struct planning *p = g->p;
-    g->source_count = 0;
+    g->source_count = 0;  // the hour nodes: their leaves, which stay gathered, are read instead
     for (size_t i = 0; i < g->leaves.n; i++) {
         const struct manifest_block *leaf = plan_live_leaf(p, g->leaves.v[i]);
         assert(leaf);  // gather_are_live saw to it
@@ -92,6 +93,7 @@ static bool gather_hours(struct gathering *g, int64_t day, struct day_hours *is,
 {
     size_t n = 0;
     struct plan_hour *hours = plan_hours_of_day(g->p, day, &n);
+    assert(n > 0);  // plan_days takes the days of the hours that there are
     *is = (struct day_hours){.needs = hours[0].series, .series = true};
     for (size_t i = 0; i < n; i++) {
         const struct chosen *c = &hours[i].chosen;

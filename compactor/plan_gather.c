@@ -18,9 +18,11 @@ struct gathered *gather_source(struct gathering *g, const struct manifest_block 
 bool gather_span(struct gathering *g, const struct chosen_part *part, int64_t hour, uint32_t hours,
                  err *e)
 {
+    assert(hours > 0 && part->pack_lo <= part->pack_hi);
     struct gathered *s = gather_source(g, part->block);
     if (!s) return arena_fail(g->p->a, e);
     struct plan_span *last = s->n ? &s->spans[s->n - 1] : NULL;
+    // Children come in order of time, so runs of hours of the same packs become one span.
     if (last && last->pack_lo == part->pack_lo && last->pack_hi == part->pack_hi &&
         last->from_hour + last->hours == hour) {
         last->hours += hours;
@@ -46,6 +48,7 @@ bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t ho
 {
     if (!arena_grow(g->p->a, &g->covers, &g->cover_cap, g->cover_count + 1, sizeof *g->covers))
         return arena_fail(g->p->a, e);
+    assert(g->cover_count == 0 || g->covers[g->cover_count - 1].hour < hour);
     g->covers[g->cover_count++] = (struct manifest_cover){.hour = hour,
                                                           .hours = hours,
                                                           .leaves = leaves->v,
@@ -56,6 +59,7 @@ bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t ho
 bool gather_empty(struct gathering *g, int64_t from, int64_t to, uint32_t hours, err *e)
 {
     static const struct leaf_set none;
+    assert(hours > 0);
     for (int64_t hour = from; hour < to; hour += hours) {
         if (!gather_cover(g, &none, hour, hours, e)) return false;
     }

@@ -38,6 +38,7 @@ static bool add_needs(struct planning *p, struct needs *to, const struct chosen 
         to->v[to->n++] = c->parts[i].block->id;
     if (c->leaves.n) memcpy(to->v + to->n, c->leaves.v, c->leaves.n * sizeof *to->v);
     to->n += c->leaves.n;
+    assert(to->n <= to->cap);
     return true;
 }
 
@@ -72,7 +73,7 @@ static bool inspect_day(struct planning *p, int64_t day, err *e)
     d->are_one = is_one(&d->chosen) && plan_chosen_has_series(&d->chosen);
     for (size_t i = 0; i < d->chosen.n; i++)
         if (d->chosen.parts[i].block->classes == 0) d->are_one = false;  // nobody else has its sums
-    d->known = true;
+    d->known = true;  // last: a day whose look-up failed is not taken for known
     return true;
 }
 
@@ -108,12 +109,14 @@ static bool in_hours(struct planning *p, const struct manifest_block *leaf)
             continue;
         found += hour_is_one(&v[i]) && leaf_set_has(&v[i].chosen.leaves, leaf->id);
     }
+    assert(found <= leaf->hours);
     return found == leaf->hours;
 }
 
 static bool all_in_days(struct planning *p, size_t row, struct needs *needs, bool *are, err *e)
 {
     const struct plan_state *s = p->state;
+    assert(row < s->block_count);
     const struct manifest_block *b = &s->blocks[row];
     *are = true;
     if (b->kind == BLOCK_RAW) {
@@ -201,6 +204,7 @@ static const struct manifest_block *keeper_of(const struct planning *p,
                                               size_t at, const struct manifest_block *const *longer,
                                               size_t longer_n)
 {
+    assert(at < n);
     const struct manifest_block *b = v[at];
     for (size_t k = 0; k < longer_n && longer[k]->from_hour < b->from_hour; k++) {
         if (keeps(p, longer[k], b)) return longer[k];
@@ -217,6 +221,7 @@ static const struct manifest_block *keeper_of(const struct planning *p,
 // (DAYS), so only blocks of the same one are compared.
 static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
 {
+    assert(kind == BLOCK_HOURS || kind == BLOCK_DAYS);
     const struct manifest_block **v = p->by_kind[kind];
     const struct manifest_block **longer =
         ARENA_ARRAY(p->a, const struct manifest_block *, p->kind_count[kind] + 1);
@@ -238,6 +243,8 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
         struct task *j = plan_add(p, JOB_RETIRE, v[i]->from_hour, v[i]->hours);
         id128 *ids = ARENA_ARRAY(p->a, id128, 2);
         if (!j || !ids) return arena_fail(p->a, e);
+        // The one that stays must still be there, or both would go: two compactors may each remove
+        // the copy that the other keeps.
         ids[0] = v[i]->id;
         ids[1] = keeper->id;
         j->due_ns = p->state->now_ns;

@@ -83,6 +83,7 @@ static bool gather_day(struct planning *p, const struct window *w, int64_t day,
         !gather_cover(&d->g, &best.leaves, hour, HOURS_A_DAY, e)) {
         return false;
     }
+    assert(d->until <= hour);
     d->until = hour + HOURS_A_DAY;
     return true;
 }
@@ -127,6 +128,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
         if (!gather_empty(&d.g, d.until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
         d.until = from + HOURS_A_WINDOW;
     }
+    assert(d.until > from && d.until - from <= HOURS_A_WINDOW);
     struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(d.until - from));
     if (!j) return arena_fail(p->a, e);
     if (!gather_into(j, &d.g, e)) return false;
