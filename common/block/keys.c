@@ -30,6 +30,7 @@ struct block_postings {
     const struct column *columns;  // by name
 };
 
+// Byte by byte, as columns lie at any address and numbers are little-endian.
 static uint32_t number_at(const struct column *c, uint32_t key)
 {
     const uint8_t *p = c->bytes + (size_t)key * c->width;
@@ -162,6 +163,8 @@ static void fill_column(const struct column *c, str name, uint32_t keys, label *
     }
 }
 
+// The labels of all keys, in one array: counted first, then filled name by name. Names are in
+// order, so each key's labels come out in order.
 static bool make_keys(struct parser *p, const struct block_postings *q, labels **out)
 {
     uint32_t *counts = ARENA_ARRAY(p->arena, uint32_t, p->keys);
@@ -259,11 +262,14 @@ static bool apply(const struct block_postings *p, struct arena *a, const struct 
 {
     const struct column *c = find_column(p, m->name);
     bool without = false;
+    assert(out->n == p->keys);
+    // A key without the label is treated as if its value were empty, as in Prometheus.
     if (!matcher_test(sel, m, (str){0}, &without, e)) return false;
     if (!c) {
         if (!without) drop_run(out, 0, p->keys);
         return true;
     }
+    // Each distinct value is tested once, however many keys have it.
     bool *holds = ARENA_ARRAY(a, bool, (size_t)c->value_count + 1);
     if (!holds) return arena_fail(a, e);
     holds[0] = without;  // keys without the label: their number is 0
