@@ -101,8 +101,10 @@ static struct tenant *find(struct manifests *ms, str name, uint64_t hash)
 static void unlink_tenant(struct manifests *ms, struct tenant *t)
 {
     struct tenant **at = &ms->chains[t->hash % TENANT_CHAINS];
-    while (*at != t)
+    while (*at != t) {
+        assert(*at);
         at = &(*at)->next;
+    }
     *at = t->next;
     unlink_use(ms, t);
     assert(ms->tenant_count > 0);
@@ -120,6 +122,7 @@ bool tenant_in_use(const struct tenant *t)
 
 static struct tenant *take_oldest(struct manifests *ms)
 {
+    assert(lock_is_mine(&ms->lock));
     struct tenant *t = ms->oldest;
     while (t && tenant_in_use(t))
         t = t->newer;
@@ -130,6 +133,7 @@ static struct tenant *take_oldest(struct manifests *ms)
 static void tenant_free(struct manifests *ms, struct tenant *t)
 {
     if (!t) return;
+    assert(t->users == 0 && !t->newer && !t->older);  // out of the table
     manifest_unref(t->known);
     packed_unref(t->packed);
     mem_free(ms->memory, t, sizeof *t + t->name_n);

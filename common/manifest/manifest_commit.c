@@ -96,6 +96,7 @@ static bool sort_forget(struct work *w)
 static bool work_begin(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
+    assert(w->memory && c);
     arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
     rand_bytes(w->nonce.b, sizeof w->nonce.b);
     if (!manifest_change_check(&w->arena, c, e)) return false;
@@ -290,6 +291,7 @@ static bool touch_all(struct work *w, struct touched **out, size_t *count, err *
         if (manifest_page(w->base, p->kind, p->window))
             v[n++] = (struct touched){p->kind, p->window};
     }
+    assert(n <= c->add_count + w->gone_count + more);
     qsort(v, n, sizeof *v, by_kind_window);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
@@ -526,6 +528,7 @@ static bool is_forgotten(const struct work *w, str name)
 
 static void throw_away(struct work *w, struct manifest *root, str name, uint64_t bytes)
 {
+    assert(root->garbage && root->version == w->base->version + 1);
     root->garbage[root->garbage_count++] = (struct garbage){name, bytes, w->now_ns};
 }
 
@@ -587,6 +590,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         if (!m) return false;
         if (!m->empty) root->refs_of[root->page_count++] = m->ref;
     }
+    assert(root->page_count <= base->page_count + n);
     qsort(root->refs_of, root->page_count, sizeof *root->refs_of, by_ref);
     return list_garbage(w, root, t, n, e);
 }
@@ -628,6 +632,7 @@ static enum outcome put_version(struct work *w, struct manifest **now, err *e)
     }
     buf_release(&bytes);
     if (out == LANDED) {
+        assert(m && m->version == w->base->version + 1);
         *now = m;
         return LANDED;
     }
@@ -698,6 +703,7 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
 // after its LIST counts only if the newest version has the change. LOST: it is applied again.
 static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 {
+    assert(*now && !w->refused);
     struct manifest *newest = manifest_newest(w->ms, w->r, w->tenant, e);
     if (!newest) {
         w->unknown = true;

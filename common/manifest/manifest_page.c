@@ -176,6 +176,8 @@ static size_t count_times(const Flametree__V1__Page *m)
 
 static void add_expired(struct page *p, id128 id, int64_t removed_ns)
 {
+    assert(p->expired && p->removed_ns);  // read_past counted them
+    // removed_ns has each run of equal times once; expired_when is made only if there are several.
     size_t i = p->expired_count++;
     uint32_t last = i && p->expired_when ? p->expired_when[i - 1] : 0;
     p->expired[i] = id;
@@ -299,7 +301,8 @@ static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
     return MAX(room, 1);
 }
 
-// Finds the covers that have the same leaves as an earlier one (r->like).
+// Finds the covers that have the same leaves as an earlier one (r->like). Blocks of the same hours
+// name the same leaves pack by pack, so most lists of a large page are there many times.
 static bool compare_covers(struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     struct map lists;
@@ -368,6 +371,8 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
                         .format = m->format};
     if (!arena_ok(scratch, e) || !compare_covers(&r, m, e)) return false;
     if (!arena_spare(&p->arena, page_room(&r, m))) return arena_fail(&p->arena, e);
+    // One piece of just this size: pages are kept for long, and chunks that are half empty would be
+    // most of their memory.
     arena_use_spare(&p->arena);
     return read_streams(&r, m, e) && read_blocks(p, &r, m, e) && read_past(p, &r, m, e) &&
            index_sources(p, e) && arena_ok(&p->arena, e);
@@ -445,6 +450,7 @@ static bool gather_streams(struct streams *s, const struct page_draft *d)
     for (size_t i = 0; i < d->past_count; i++)
         add_streams(s, d->past[i]->sources, d->past[i]->source_count);
     if (s->n) qsort(s->v, s->n, sizeof *s->v, by_id);
+    assert(s->n <= most);
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++)
         if (i == 0 || !id128_eq(s->v[kept - 1], s->v[i])) s->v[kept++] = s->v[i];
@@ -542,6 +548,7 @@ void page_print(const struct page_draft *d, struct buf *out)
 {
     struct streams s = {0};
     arena_init(&s.arena, out->budget, SIZE_MAX / 4);
+    // Without memory the buf is failed, so that its owner sees it where it asks for that anyway.
     if (gather_streams(&s, d))
         print_page(d, &s, out);
     else

@@ -91,6 +91,7 @@ static int by_hash(const void *a, const void *b)
 static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
 {
     const struct sweep_seen *seen = w->s->seen;
+    assert(sight >= 0);
     struct seen_object o = {hash_table_str(name), w->boot_ns};
     const struct seen_object *before =
         seen->n ? bsearch(&o, seen->v, seen->n, sizeof o, by_hash) : NULL;
@@ -126,6 +127,7 @@ static int64_t clocks_apart(const struct sweeping *w)
 static void remember(struct sweeping *w)
 {
     struct sweep_seen *seen = w->s->seen;
+    assert(w->next.memory == seen->memory);  // ownership moves between the two
     if (w->next.n) qsort(w->next.v, w->next.n, sizeof *w->next.v, by_hash);
     w->next.swept = true;
     w->next.boot_ns = w->boot_ns;
@@ -169,6 +171,7 @@ static bool erase_batch(struct erasing *b, err *e)
         metric_add_to(&manifest_swept, str_of(b->what), 1);
         if (b->forget) b->forget[b->forget_count++] = str_slice(x->name, w->prefix.n, x->name.n);
     }
+    assert(!b->forget || b->forget_count <= *b->count);
     b->n = 0;
     return ok;
 }
@@ -432,8 +435,9 @@ static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
 // ---- roots
 
 // How many versions, from the oldest on, are old enough. Times grow with versions, so a binary
-// search reads few roots. A version that another sweep deleted meanwhile was old enough. The newest
-// versions stay, whatever their age.
+// search reads few roots. (SEARCH of base/search.h does not serve: each comparison reads a root,
+// and may fail.) A version that another sweep deleted meanwhile was old enough. The newest versions
+// stay, whatever their age.
 static bool count_old(struct sweeping *w, const struct versions *l, size_t *old, err *e)
 {
     size_t from = 0;
@@ -454,6 +458,7 @@ static bool count_old(struct sweeping *w, const struct versions *l, size_t *old,
         else
             to = mid;
     }
+    assert(from == to && from <= l->n);
     *old = from;
     return true;
 }
@@ -531,6 +536,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
         bool page = false;
         if (name_garbage_parse(w->m->garbage[i].name, &b, &page)) named[o.named_count++] = b.id;
     }
+    assert(o.named_count <= w->m->page_count + w->m->garbage_count);
     if (o.named_count) qsort(named, o.named_count, sizeof *named, by_id);
     for (size_t i = 0; i < COUNT(folders); i++) {
         str prefix = arena_printf(&w->arena, "%.*s%s", STR(w->prefix), folders[i]);

@@ -287,6 +287,7 @@ static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from,
     if (!m->tombstones) return arena_fail(&m->arena, e);
     for (size_t i = 0; i < from->n_tombstones; i++) {
         size_t n = flametree__v1__tombstone__get_packed_size(from->tombstones[i]);
+        // As bytes: this program makes none, and hands on those of a newer one as they are.
         uint8_t *bytes = arena_new(&m->arena, n);
         if (!bytes) return arena_fail(&m->arena, e);
         m->tombstones[i] =
@@ -376,6 +377,7 @@ str id_bytes(const id128 *id)
 void root_print(const struct manifest *m, struct buf *out)
 {
     const size_t begin = out->n;
+    assert(m->version > 0);  // version 0 is that of no root
     pb_put_u64_opt(out, 1, ROOT_FORMAT);
     pb_put_bytes_opt(out, 2, m->tenant);
     pb_put_u64_opt(out, 3, m->version);
@@ -402,6 +404,7 @@ void root_print(const struct manifest *m, struct buf *out)
     }
     for (size_t i = 0; i < m->tombstone_count; i++)
         pb_put_bytes(out, 9, m->tombstones[i]);
+    // Last, so that it is a hash of all bytes before it (check_root).
     str bytes = buf_view(out);
     pb_put_fixed64_opt(out, CHECK_FIELD, hash_str(str_slice(bytes, begin, bytes.n)));
 }
