@@ -90,6 +90,8 @@ static void name_merge(const struct symbol_table *t, const struct name *v, struc
     }
 }
 
+// A merge sort, between two arrays; returns the one that has the result. (qsort has no place for
+// the table of strings.)
 static struct name *name_sort(const struct symbol_table *t, struct name *v, struct name *spare,
                               size_t n)
 {
@@ -123,6 +125,7 @@ static bool rank(struct arena *a, const struct symbol_table *t, const bool *need
         if (out->of[i] && t->strings[i].n > 0)
             names[count++] = (struct name){head_of(t->strings[i]), i};
     }
+    // A stack whose name is empty was counted above, so there may be fewer.
     names = name_sort(t, names, spare, count);
     // A decoded table may hold a name twice: both rows get one rank.
     for (uint32_t i = 0; i < count; i++) {
@@ -166,6 +169,7 @@ static uint32_t child(struct builder *x, uint32_t parent, uint32_t name, const s
         map_stepped();
         if (x->tree.nodes[node].parent == parent && x->ranks[node] == name) return node;
     }
+    assert(x->tree.count <= x->size / 2 + 1);
     uint32_t node = x->tree.count++;
     x->tree.nodes[node] = (struct tree_node){.name = r->names[name], .parent = parent};
     x->ranks[node] = name;
@@ -268,9 +272,12 @@ static int64_t kth_largest(const int64_t *v, size_t n, uint64_t k)
             uint64_t key = (uint64_t)v[i] ^ sign;
             if ((key & mask) == known) counts[key >> shift & 0xff]++;
         }
+        // From the largest byte on; k becomes the place among the numbers that have this byte too.
         unsigned byte = 255;
-        for (; counts[byte] < k; byte--)
+        for (; counts[byte] < k; byte--) {
+            assert(byte > 0);
             k -= counts[byte];
+        }
         known |= (uint64_t)byte << shift;
         mask |= (uint64_t)0xff << shift;
     }
