@@ -82,7 +82,10 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
                         struct symbol_stack **out, uint32_t *count, uint32_t *map, err *e)
 {
     uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
-    if (!below) return arena_fail(a, e);
+    if (!below) {
+        arena_fail(a, e);
+        return false;  // in full: clang's analyser does not know that arena_fail() returns it
+    }
     for (uint32_t i = t->stack_count; i-- > 1;) {
         assert(t->stacks[i].parent < i && t->stacks[i].frame < t->frame_count);
         // A row that no stack below it needs is needed only for itself.
@@ -91,7 +94,10 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
     }
     *count = below[0] + 1;
     struct symbol_stack *stacks = ARENA_ARRAY(a, struct symbol_stack, *count);
-    if (!stacks) return arena_fail(a, e);
+    if (!stacks) {
+        arena_fail(a, e);
+        return false;
+    }
     assert(*count <= t->stack_count);
     map[0] = 0;
     below[0] = 1;
