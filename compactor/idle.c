@@ -129,6 +129,6 @@ void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct 
     else
         t->sweep_rest = MIN(2 * MAX(t->sweep_rest, 1u), (unsigned)SWEEPS_MOST);
     uint64_t times = (uint64_t)t->sweep_rest * (at->place && t->idle ? SWEEP_OTHER : 1u);
-    assert(times > 0 && times <= SWEEPS_MOST * SWEEP_OTHER);  // so the product fits
+    assert(times > 0 && times <= (uint64_t)SWEEPS_MOST * SWEEP_OTHER);  // so the product fits
     t->next_sweep_mono_ns = clock_mono_ns() + MIN(interval, UINT64_MAX / 256) * times;
 }
