@@ -31,8 +31,8 @@ static bool name_again(const struct job_bench *b, struct req *r, const struct jo
 static bool run_wrongly(const struct job_bench *b, struct req *r, const struct task *j,
                         enum job_mistake mistake, err *e)
 {
-    struct job_made made;
-    struct job_made *const all[] = {&made};
+    struct job_result made;
+    struct job_result *const all[] = {&made};
     bool ok = job_make(b, r, j, &made, e);
     bool named = ok && job_commit(b, r, all, 1, e);
     bool refused = ok && !named && e->code == ERR_ABORTED;
