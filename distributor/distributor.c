@@ -80,6 +80,7 @@ static bool ready(void *self, struct buf *why)
 static void stop(void *self)
 {
     struct distributor_state *d = self;
+    // First, so that no scrape reads what is released below.
     metric_off_print(set_gauges, d);
     lexicons_release(&d->lexicons);
     rates_release(&d->rates);
