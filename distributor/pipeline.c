@@ -141,17 +141,19 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
 
 // Runs after the checks, so that limits count what was sent.
 static bool change(struct pipeline *in, struct arena *scratch, struct profile *p, labels *ls,
-                   err *e)
+                   enum discard_reason *why, err *e)
 {
-    bool ok = !normalise_is_go(p, *ls) || normalise_go(scratch, p);
     // Go first: its repair compares stacks of all samples, those that normalise_profile removes
     // too.
-    if (!ok || !tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
-        return arena_ok(scratch, e) && ok;
+    if (normalise_is_go(p, *ls) && !normalise_go(scratch, p)) return arena_fail(scratch, e);
+    if (!tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
+        // As for the rules of series (finish): they joined labels of the client that are too long.
+        if (e->code == ERR_INVALID_ARGUMENT) *why = DISCARD_LABEL_VALUE_TOO_LONG;
+        return false;
     }
-    ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
-         tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
-    return arena_ok(scratch, e) && ok;
+    bool ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
+              tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
+    return ok || arena_fail(scratch, e);
 }
 
 // A copy in the request's arena: records keep the annotations until they are sent.
@@ -212,7 +214,8 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     from.annotations = annotations(in, &how);
     from.annotation_count = how.annotation_count;
-    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, e)) return false;
+    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, why, e))
+        return false;
     if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
     // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
