@@ -15,6 +15,7 @@ static bool read_pieces(const struct block_origin *from, const struct block_piec
         reads[i] =
             (struct store_read){.name = v[i].name, .at = v[i].at, .n = v[i].n, .to = v[i].to};
     }
+    // One call for all, so that the store may join and overlap them. The first that failed is told.
     store_read_many(from->store, r, reads, n);
     for (size_t i = 0; ok && i < n; i++) {
         ok = reads[i].ok;
