@@ -11,6 +11,7 @@ static void insert(struct cut_hours *h, int64_t hour)
         at++;
     if (at < h->n && h->v[at] == hour) return;
     if (h->n == CUT_HOURS) {
+        // n above CUT_HOURS stands for "too many": then only first and last are known.
         h->n++;
         return;
     }
