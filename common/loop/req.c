@@ -30,6 +30,8 @@ void req_release(struct req *r)
 bool req_alive(const struct req *r, err *e)
 {
     assert(r);
+    // Upwards through the calls inside the process: a client that left ends all that is done for
+    // it.
     for (const struct req *at = r; at; at = at->asker) {
         if (atomic_load_explicit(&at->canceled, memory_order_relaxed))
             return err_set(e, ERR_CANCELED, "the client went away");
