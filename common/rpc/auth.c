@@ -23,6 +23,7 @@ bool auth_tenant_check(str id, err *e)
                        "tenant ID '%.*s' contains unsupported character '%.*s'", STR(id),
                        (int)MAX(utf8_get(rest, &c), (size_t)1), rest.p);
     }
+    // The length after the characters, in Pyroscope's order of messages.
     if (id.n > TENANT_MAX) {
         return err_set(e, ERR_UNAUTHENTICATED, "tenant ID is too long: max %d characters",
                        TENANT_MAX);
@@ -62,6 +63,7 @@ static bool split(struct arena *a, str header, str **ids, size_t *count, err *e)
         str rest = {0};
         str part = str_split(header, '|', &rest);
         header = rest;
+        // "tenant:metadata" is a form of Grafana's; only the name counts.
         str id = str_slice(part, 0, str_find(part, ':'));
         if (id.n == 0) continue;
         if (!auth_tenant_check(id, e)) return false;
