@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// distributor.c - the service: its rows, its routes, and what it opens and closes.
 #include "distributor/distributor.h"
 
 #include "distributor/ingest.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lexicon.c - slots with a lexicon each, of which the oldest go when memory is short; and which
+// ingesters take lexicons.
 #include "distributor/lexicon.h"
 
 #include "sys/rand.h"

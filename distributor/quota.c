@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// quota.c - a window of time for each tenant or group, and the chance of the next profile.
 #include "distributor/quota.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// rate.c - the buckets by tenant; each is filled when it is asked.
 #include "distributor/rate.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// spread.c - the averages by key; each decays when it is used next.
 #include "distributor/spread.h"
 
 #include "base/hash.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stack_rows.c - rows of a profile's tables are mapped once, and of a stack only what it does not
+// share with the one before.
 #include "distributor/stack_rows.h"
 
 // Counts the frames of all locations; a location without lines is one frame.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// type_columns.c - rows of samples sorted by stack, then added up.
 #include "distributor/type_columns.h"
 
 #include "base/sort.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// roll.c - marks the cuts that are there, and creates the next number when all of them are gone.
 #include "ingester/roll.h"
 
 #include "sys/clock.h"

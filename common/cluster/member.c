@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// member.c - the table of members under one lock; readers get copies.
 #include "cluster/member.h"
 
 #include "cluster/metrics.h"

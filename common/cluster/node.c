@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// node.c - the two messages of a probe, written and read.
 #include "cluster/node.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// place.c - rendezvous hashing: each node gets a weight from its id and the key, and the heaviest
+// are taken.
 #include "cluster/place.h"
 
 #include "base/hash.h"

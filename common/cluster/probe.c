@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// probe.c - the thread of the rounds, and what each answer tells about its node.
 #include "cluster/probe.h"
 
 #include "cluster/metrics.h"

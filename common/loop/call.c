@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// call.c - the state of a call, moved by atomic exchanges, because a job, a loop and a canceller
+// may meet.
 #include "loop/call.h"
 
 #include "loop/lane.h"

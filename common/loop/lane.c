@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lane.c - a queue of jobs and the workers that take them; all under the lane's lock.
 #include "loop/lane.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// loop.c - a thread that runs libuv, and the queue by which other threads reach it.
 #include "loop/loop.h"
 
 #include "base/mem.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// req.c - what a job carries: memory, deadline, cancel flag, and the calls that it waits for.
 #include "loop/req.h"
 
 #include "base/ulid.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// conn.c - a connection from accept to close: its states, which protocol it speaks, and what waits
+// to be written.
 #include "net/conn.h"
 
 #include "net/exchange.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// exchange.c - the states of a request and who may move them; see the head of exchange.h.
 #include "net/exchange.h"
 
 #include "net/metrics.h"

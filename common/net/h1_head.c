@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// h1_head.c - finds the end of a head, parses it in place, and reads chunked bodies.
 #include "net/h1_head.h"
 
 #include "base/search.h"

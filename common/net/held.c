@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// held.c - counts the bytes of answers that clients have not read yet against the three limits.
 #include "net/held.h"
 
 #include "net/exchange.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// http.c - headers, a list in an arena, and the grammar of tokens, values and host names.
 #include "net/http.h"
 
 void http_headers_add(struct http_headers *h, struct arena *a, str name, str value)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// introduce.c - a list, of which the newest counts; the old ones go with the client.
 #include "net/introduce.h"
 
 #include "base/mem.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// loopback.c - an exchange made by the asking job, and the way of its answer back to the call.
 #include "net/loopback.h"
 
 #include "net/exchange.h"

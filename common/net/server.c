@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// server.c - listens, accepts connections and gives them to shards; and the end of a server.
 #include "net/server.h"
 
 #include "net/exchange.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// tls.c - OpenSSL between two memory BIOs: bytes of the socket on one side, of the protocol on the
+// other.
 #include "net/tls.h"
 
 #include "sys/file.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// auth.c - parses and checks the names of tenants in a header.
 #include "rpc/auth.h"
 
 #include "base/utf8.h"

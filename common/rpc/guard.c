@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// guard.c - the rules for Host, Origin and Sec-Fetch-Site that keep foreign pages away.
 #include "rpc/guard.h"
 
 #include "rpc/metrics.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head.c - what handlers and protocols ask the head of a request: content types, what the client
+// accepts, its deadline.
 #include "codec/media.h"
 #include "rpc/rpc_int.h"
 #include "sys/clock.h"

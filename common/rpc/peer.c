@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// peer.c - makes the request to another node, and turns its answer or its error back into ours.
 #include "rpc/peer.h"
 
 #include "codec/json.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// admin.c - the pages for operators: readiness, metrics, settings, limits of tenants, routes.
 #include "codec/json.h"
 #include "codec/url.h"
 #include "service/program.h"

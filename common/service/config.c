@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// config.c - rows and values: defaults, file, environment and arguments, one over the other.
 #include "service/config_int.h"
 #include "sys/file.h"
 #include "sys/lock.h"

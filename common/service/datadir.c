@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// datadir.c - opens, checks and locks a data directory; writes its format and names when it is new.
 #include "service/datadir.h"
 
 #include "base/fault.h"

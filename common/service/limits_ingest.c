@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// limits_ingest.c - the limits of the write path that are maps: usage groups, quotas and sampling.
 #include "model/label.h"
 #include "service/limits_int.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// notice.c - the table of notices, and when each is logged.
 #include "service/notice.h"
 
 #include "service/metrics.h"

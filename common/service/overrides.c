@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// overrides.c - YAML files of overrides, parsed and laid one over the other into a new table.
 #include "service/overrides.h"
 
 #include "base/hash.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// process.c - tunes the allocator, and reads /proc and the budgets when metrics are printed.
 #include "service/process.h"
 
 #include "cluster/metrics.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// program.c - opens lanes, loops and listeners as the settings say, and closes them.
 #include "service/program.h"
 
 #include "service/directories.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// service.c - service_main, from the arguments to a running process: settings, signals, reloads.
 #include "service/service.h"
 
 #include "service/metrics.h"

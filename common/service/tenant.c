@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// tenant.c - snapshots of all overrides, replaced as a whole by the thread that reads their files
+// again.
 #include "service/tenant.h"
 
 #include "service/config_int.h"
@@ -41,7 +44,7 @@ static void unref(void *arg)
     struct snapshot *s = arg;
     unsigned before = atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel);
     assert(before > 0);
-    // acq_rel: what other threads did with it happens before it is freed.
+    // Released and acquired: what other threads did with it happens before it is freed.
     if (before > 1) return;
     overrides_release(&s->overrides);
     mem_free(NULL, s, sizeof *s);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// values.c - the checks, one for each kind of value.
 #include "service/values.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// variables.c - walks the environment and names what nobody reads.
 #include "service/variables.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// check.c - two clients of one store test each promise with small objects of their own; and what a
+// mount's options tell.
 #include "store/check.h"
 
 #include "base/ulid.h"

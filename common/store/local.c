@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// local.c - opens a store in a directory, and what its other files share: paths, errors, closing.
 #include "store/local_int.h"
 #include "store/metrics.h"
 #include "sys/clock.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// origin.c - reads of a block's pieces as reads of the store's object.
 #include "store/origin.h"
 
 static bool read_pieces(const struct block_origin *from, const struct block_piece *v, size_t n,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// store.c - what all kinds of stores share: checks of names, metrics, and the way to each kind.
 #include "store/store.h"
 
 #include "store/metrics.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// bell.c - three states in one word, and a futex.
 #include "sys/bell.h"
 
 #include <assert.h>

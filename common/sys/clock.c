@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// clock.c - the three clocks of the kernel.
 #include "sys/clock.h"
 
 #include <time.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// file.c - small files as a whole, directories, and lock files.
 #include "sys/file.h"
 
 #include "base/fault.h"

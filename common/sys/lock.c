@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lock.c - a mutex that knows its rank, and each thread's list of the locks that it holds.
 #include "sys/lock.h"
 
 #include "sys/clock.h"

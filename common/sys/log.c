@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// log.c - a line is made in one buffer and written at once, so that lines do not mix.
 #include "sys/log.h"
 
 #include "sys/clock.h"

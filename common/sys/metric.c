@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// metric.c - the cells of each metric, one for each value of its label, and the text for
+// Prometheus.
 #include "sys/clock.h"
 #include "sys/metric_int.h"
 

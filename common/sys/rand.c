@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// rand.c - a buffer of random bytes for each thread.
 #include "sys/rand.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler.c - a timer for each thread, the signal's handler, and the slots of threads.
 #include "sys/sampler.h"
 
 #include "base/mem.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_names.c - addresses as names, by libdw: lines and inlined functions from debug data, else
+// from symbols.
 #include "base/hash.h"
 #include "base/search.h"
 #include "sys/clock.h"

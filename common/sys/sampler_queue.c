@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_queue.c - a ring of samples that the handlers of all threads fill and the collector
+// empties, without a lock.
 #include "sys/sampler_int.h"
 
 // When handlers of several threads want the same cell, one gets it and the others try the next. The

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_unwind.c - finds the frames that a walk along frame pointers missed, by the unwind
+// tables.
 #include "sys/sampler_names_int.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_walk.c - walks a stack inside a signal's handler. A frame pointer may be anything, so
+// memory is read by a system call, which fails where a plain read would crash.
 #include "sys/sampler_int.h"
 
 #include <sys/uio.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// signal.c - signals that are blocked and taken one by one.
 #include "sys/signal.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// thread.c - threads with a name and a stack, and functions that run in one for the sake of its
+// stack.
 #include "sys/thread.h"
 
 #include "base/mem.h"

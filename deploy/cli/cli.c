@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli.c - what all commands share, and the table of commands.
 #include "deploy/cli/cli.h"
 
 #include "deploy/cli/cli_ask.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_args.c - finds the command, then has getopt_long read the rest by the rows that belong to it.
 #include "deploy/cli/cli_args.h"
 
 #include "base/mem.h"

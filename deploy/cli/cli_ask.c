@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_ask.c - a request from its headers to its answer, and each kind of failure in words.
 #include "deploy/cli/cli_ask.h"
 
 #include "codec/base64.h"

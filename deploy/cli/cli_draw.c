@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_draw.c - a flame graph level by level, a tree line by line, tables and small charts.
 #include "deploy/cli/cli_draw.h"
 
 #include "base/hash.h"

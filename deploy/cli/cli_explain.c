@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_explain.c - reads the JSON of the header and prints it as sentences.
 #include "deploy/cli/cli_explain.h"
 
 #include "codec/json.h"

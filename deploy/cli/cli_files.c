@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_files.c - operands become a list of files; directories are walked.
 #include "deploy/cli/cli_files.h"
 
 #include "sys/file.h"

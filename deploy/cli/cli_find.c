@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_find.c - asks the server for types and services, and compares them with the words that were
+// typed.
 #include "deploy/cli/cli_find.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_flame.c - checks and links the bars of an answer, and walks the tree without recursion.
 #include "deploy/cli/cli_flame.h"
 
 #include "codec/pb.h"

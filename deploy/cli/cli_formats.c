@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_formats.c - the tables, printed as text, JSON and Markdown.
 #include "deploy/cli/cli_formats.h"
 
 #include "codec/json.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_help.c - one text for each form: a terminal, man(7) and Markdown.
 #include "deploy/cli/cli_help.h"
 
 #include "deploy/cli/cli_formats.h"

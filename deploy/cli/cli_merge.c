@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_merge.c - the request for merged stacks, and its answer as a flame graph.
 #include "deploy/cli/cli_merge.h"
 
 #include "codec/pb.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_rows.c - cli.def expanded into tables, and the row that is most like a misspelt word.
 #include "deploy/cli/cli_rows.h"
 
 #define ON(id) (1u << CLI_##id)

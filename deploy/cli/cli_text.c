@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_text.c - characters one by one with their widths; everything that is printed goes through
+// here.
 #include "deploy/cli/cli_text.h"
 
 #include "base/utf8.h"

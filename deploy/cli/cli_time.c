@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_time.c - RFC 3339 and the times of the API, read strictly.
 #include "deploy/cli/cli_time.h"
 
 #include "codec/attime.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_upload.c - finds out the format, checks the text, and makes the request for Push or /ingest.
 #include "deploy/cli/cli_upload.h"
 
 #include "codec/compress.h"

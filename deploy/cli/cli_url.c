@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_url.c - takes a URL apart, strictly, into what requests and messages need.
 #include "deploy/cli/cli_url.h"
 
 #include "codec/url.h"

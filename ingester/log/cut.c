@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cut.c - the hours of which a cut has entries, kept sorted.
 #include "ingester/log/cut.h"
 
 #include "model/slot.h"
