@@ -220,11 +220,12 @@ static bool named_whole(const struct choice *c, const struct chosen *out, id128 
     uint64_t want = (uint64_t)b->pack_hi - b->pack_lo + 1;
     uint64_t got = 0;
     for (size_t i = 0; i < out->n; i++) {
+        if (out->parts[i].block->part) continue;  // part 0 stands for all parts of its cut
         const struct manifest_cover *cover = cover_of(out->parts[i].block, hour, hours);
+        assert(cover);  // without one the block was no candidate
         const struct leaf_set names = {cover->leaves, cover->leaf_count};
         uint32_t lo = MAX(out->parts[i].pack_lo, b->pack_lo);
         uint32_t hi = MIN(out->parts[i].pack_hi, b->pack_hi);
-        if (out->parts[i].block->part) continue;  // part 0 stands for all parts of its cut
         if (lo <= hi && leaf_set_has(&names, leaf)) got += (uint64_t)hi - lo + 1;
     }
     return got == want;

@@ -129,12 +129,14 @@ int test_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction set_up,
 static _Thread_local int mem_countdown;
 static _Thread_local bool mem_fired;
 
+#ifdef FT_FAULTS
 static bool mem_count_down(enum mem_kind kind)
 {
     if (kind == MEM_MUST || mem_countdown <= 0 || --mem_countdown > 0) return false;
     mem_fired = true;
     return true;
 }
+#endif
 
 void mem_fail_at(int n)
 {

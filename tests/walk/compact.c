@@ -13,7 +13,7 @@ static bool counts(void *arg, id128 leaf)
 // ---- a job done wrong
 
 // The change counts as one of a leaf that nobody else can have absorbed.
-static bool name_again(const struct job_bench *b, struct req *r, const struct job_made *made,
+static bool name_again(const struct job_bench *b, struct req *r, const struct job_result *made,
                        err *e)
 {
     struct manifest_change c = {.add_count = made->n,
