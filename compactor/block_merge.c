@@ -497,8 +497,8 @@ bool block_merge_run(struct block_merge *m, const struct block_about *about,
     assert(m->req && m->scratch && target->begin && target->sink && target->abandon);
     m->from_hour = about->from_hour;
     m->hours = about->hours;
-    // What may be spared goes by way of files even if it is one hour: whether series save bytes
-    // must be known before the block is begun.
+    // A block whose series may be spared goes by way of files even if it is of one hour: whether
+    // series save bytes must be known before the block is begun.
     bool by_hours = m->what == MERGE_HOUR ? about->hours > 1 || m->spare
                                           : m->what == MERGE_DAY && is_of_leaves(m);
     return by_hours ? run_by_hours(m, about, target, written, e)

@@ -79,7 +79,7 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
     t->print = a->snapshot.print;
     t->settings = w->settings_number;
     t->plan_by_mono_ns = now + PLAN_ANEW;
-    // What becomes due is the first compactor's job; others look when they may take it from it.
+    // A job that becomes due is the first compactor's. Others look when they may take it over.
     t->due_ns = INT64_MAX;
     if (a->plan.next_due_ns < INT64_MAX - (int64_t)at->count * SHARE_WAIT_NS)
         t->due_ns = a->plan.next_due_ns + (int64_t)at->place * SHARE_WAIT_NS;

@@ -53,7 +53,8 @@ static bool counts(const struct service_merge *s, const struct input *in, int64_
 
 // ---- keys
 
-// What projections of a type leave out; found once for each type, of which a service has few.
+// The labels that projections of a type leave out. They are found once for each type, and a
+// service has few types.
 static const struct block_dropped_labels *dropped_for(struct nodes *x, str type, err *e)
 {
     for (size_t i = 0; i < x->type_count; i++) {

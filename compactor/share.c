@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose a job is follows from names alone: rendezvous hashing of the tenant and the job's hour or
-// day over the live compactors (cluster/place.h). Nobody asks anybody. Processes that see different
-// members may both do a job; then only one of them commits it.
+// The owner of a job follows from names alone: rendezvous hashing of the tenant and the job's hour
+// or day over the live compactors (cluster/place.h). No process asks another one. Processes that
+// see different members may both do a job; then only one of them commits it.
 #include "compactor/share.h"
 
 #include "base/hash.h"

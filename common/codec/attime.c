@@ -139,7 +139,7 @@ int64_t attime_parse(str text, int64_t now_ns)
     if (n > 0 && digits == n) return from_digits(p, n);
     for (size_t i = 0; i < n; i++) {
         if (p[i] != '+' && p[i] != '-') continue;
-        // What stands before the sign ("now") is left out: it always means now.
+        // The text before the sign is passed over: it can only be "now".
         int64_t offset = offset_ns(p + i + 1, n - i - 1);
         return add(now_ns, p[i] == '-' ? -offset : offset);
     }

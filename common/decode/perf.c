@@ -325,7 +325,7 @@ static bool end_sample(struct perf *p, err *e)
         put_frame(p, &p->frames[i]);
         if (p->line.n <= LINE_BYTES) continue;
         assert(before <= LINE_BYTES);
-        // What is cut off is the leaf's end, so that stacks still share their callers.
+        // The stack loses its leaf's end, so that stacks still share their callers.
         p->line.n = before;
         buf_z(&p->line, ";[truncated stack]");
         break;

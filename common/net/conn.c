@@ -276,7 +276,7 @@ static void sniff(struct conn *c, const char *p, size_t n)
         keep_input(c, p, n);
         return;
     }
-    // What was kept is less than the preface, and comes first.
+    // The kept bytes are fewer than the preface has, and the protocol gets them first.
     assert(c->in.n < H2_PREFACE_BYTES);
     open_protocol(c, like_h2 ? &h2_ops : &h1_ops);
     struct buf before = buf_take(&c->in);  // the protocol keeps its own bytes in c->in

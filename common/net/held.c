@@ -209,7 +209,7 @@ bool held_begin(struct exchange *ex, err *e)
     struct http_exchange *x = &ex->x;
     if (is_vital_counted(ex)) return vital_begin(ex, e);
     if (!is_counted(ex)) return true;
-    // What is allocated, not what is filled: that is the memory which the client keeps from others.
+    // Allocated bytes count, not filled ones: others lack all memory that this answer has.
     size_t n = x->fixed.n ? x->fixed.n : x->out.room;
     _Atomic size_t *tenant = of_tenant(ex);
     size_t before = 0;

@@ -123,7 +123,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
     *tenant = join(a, ids, n);
     if (!arena_ok(a, e)) return false;
     assert(tenant->n > 0);
-    // What is written belongs to one tenant: its name becomes part of names of objects.
+    // A write belongs to one tenant, whose name becomes a part of the names of objects.
     assert(auth != ROUTE_TENANT_WRITE || str_find(*tenant, '|') == tenant->n);
     return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// directories.c - the table of what was seen, by ingester; in memory only.
+// directories.c - the data directories that replies named, by ingester; in memory only.
 #include "service/directories.h"
 
 #include "base/mem.h"

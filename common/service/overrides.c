@@ -118,7 +118,7 @@ static bool read_tenant(struct overrides *o, const struct yaml_node *d,
 {
     struct limits *l = ARENA_NEW(&o->arena, struct limits);
     if (!l) return arena_fail(&o->arena, e);
-    // What the file does not name stays as it is for everybody.
+    // A limit that the file does not name stays as it is for all tenants.
     *l = *defaults;
     *to = (struct override){.tenant = d->key, .limits = l};
     return config_read(&limits_section, d, l, &o->arena, e);

@@ -504,7 +504,7 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
             buf_printf(&k->b, "  and %" PRIu64 " more\n", k->faults - FAULTS_SHOWN);
         if (ok) put_verdict(c, &k->b, f, &v);
     }
-    // What was found before the failure is printed too, and must not replace the failure.
+    // Faults that were found before the failure are printed too, and must not replace it.
     err fault = {0};
     if (!cli_block_print(c, &k->b, k->json, ok ? e : &fault)) return false;
     return ok && v.faults == 0;

@@ -187,8 +187,8 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
         for (uint32_t i = level ? f->level_ends[level - 1] : 0; i < f->level_ends[level]; i++)
             put_cell(&r, &f->nodes[i]);
         if (r.at == 0) {
-            // What was padded for the line is taken back; a failed buffer is shorter than that
-            // already.
+            // The line's padding is taken back. A buffer that has failed may be shorter than
+            // that already.
             b->n = MIN(begin, b->n);
             return;  // its children are narrower still
         }

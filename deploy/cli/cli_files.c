@@ -97,7 +97,7 @@ bool cli_files_find(struct arena *a, const char *const *operands, size_t n, stru
         struct stat st;
         bool is_stdin = strcmp(operands[i], "-") == 0;
         bool is_dir = !is_stdin && stat(operands[i], &st) == 0 && S_ISDIR(st.st_mode);
-        // What does not exist is kept as a file: reading it fails with the right message.
+        // A path that does not exist is kept as a file: reading it fails with the right message.
         bool ok = is_dir ? add_directory(a, operands[i], out, e) : add(a, out, operands[i], e);
         if (!ok) return false;
     }

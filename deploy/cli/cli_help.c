@@ -108,7 +108,7 @@ static void put_options(struct buf *b, enum cli_command c, bool common, const ch
         const struct cli_option_row *o = &cli_options[i];
         if (!cli_option_is_for(o, c) || cli_option_is_common((enum cli_option)i) != common)
             continue;
-        // Who reads this has found it.
+        // Whoever reads this text has found the option that prints it.
         if (i == OPT_COMMAND_HELP) continue;
         if (!any) buf_printf(b, "\n%s\n", title);
         any = true;
