@@ -10,7 +10,7 @@
 #include "compactor/work_int.h"
 #include "sys/clock.h"
 
-#define LOOK_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
+#define PLAN_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
 #define LIST_NS    ((uint64_t)600 * NS_PER_S)  // for reading both
 #define RACED_NS   ((uint64_t)600 * NS_PER_S)  // after a lost job others are assumed to be at work
 #define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // a job due for so long: the tenant is behind
@@ -54,7 +54,7 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     state.blocks = manifest_blocks(s->manifest, &state.block_count);
     bool *segments = ARENA_ARRAY(&a->arena, bool, state.segment_count + 1);
     bool *blocks = ARENA_ARRAY(&a->arena, bool, state.block_count + 1);
-    if (!segments || !blocks) return arena_ok(&a->arena, e);
+    if (!segments || !blocks) return arena_fail(&a->arena, e);
     lock_take(&w->lock);
     for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
         segments[i] = damage_has_segment(t, &state.segments[i].name);
@@ -118,17 +118,17 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     struct agenda *a = mem_alloc(&w->plans, sizeof *a, e);
     struct req r;
     if (!a) return NULL;
-    a->users = 1;
+    a->users = 1;  // the tenant, once it is published
     lock_take(&w->lock);
     a->asked = t->asked > 0;
     lock_give(&w->lock);
     // Before the snapshot: a leaf may go only by a snapshot that is younger than its round.
     a->round = hold_inspect(me, a->asked);
-    arena_init(&a->arena, &w->plans, LOOK_BYTES);
+    arena_init(&a->arena, &w->plans, PLAN_BYTES);
     a->begun_ns = clock_wall_ns();
     a->begun_boot_ns = clock_boot_ns();
     a->made_mono_ns = clock_mono_ns();
-    req_init(&r, RANK_DUTY, &w->plans, LOOK_BYTES, LIST_NS);
+    req_init(&r, RANK_DUTY, &w->plans, PLAN_BYTES, LIST_NS);
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
     bool ok = snapshot_take(w->manifests, &r, &a->arena, str_of(t->name), &a->snapshot, e);
@@ -163,7 +163,7 @@ void agenda_free(struct agenda *a)
 void agenda_begin(struct work *w, struct tenant_work *t)
 {
     err ignored = {0};  // without memory for the list, all jobs count as done meanwhile: lately_all
-    assert(!t->planning && !t->lately);
+    assert(lock_is_mine(&w->lock) && !t->planning && !t->lately);
     t->planning = true;
     t->lately = mem_alloc(&w->memory, DONE_LATELY_MAX * sizeof *t->lately, &ignored);
     t->lately_count = 0;
@@ -172,6 +172,7 @@ void agenda_begin(struct work *w, struct tenant_work *t)
 
 void agenda_end(struct work *w, struct tenant_work *t)
 {
+    assert(lock_is_mine(&w->lock) && t->planning);
     t->planning = false;
     mem_free(&w->memory, t->lately, t->lately ? DONE_LATELY_MAX * sizeof *t->lately : 0);
     t->lately = NULL;
@@ -211,6 +212,8 @@ static void put_off_all(struct agenda *a)
 
 struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a)
 {
+    // Turns that have jobs of the old plan keep it: then the last of them frees it.
+    assert(!a || (a->users == 1 && a != t->agenda));
     struct agenda *old = agenda_leave(t->agenda);
     t->agenda = a;
     t->open = a != NULL;
@@ -271,6 +274,7 @@ bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct sh
 {
     int64_t now_ns = clock_wall_ns();
     assert(a == t->agenda && a->users > 0);
+    assert(a->first <= a->plan.n);
     while (a->first < a->plan.n && a->taken[a->order[a->first].job])
         a->first++;
     for (size_t i = a->first; i < a->plan.n; i++) {
@@ -288,6 +292,7 @@ void agenda_done(struct tenant_work *t, const struct task *j)
 {
     const struct done_lately d = {.kind = j->kind, .from_hour = j->from_hour, .hours = j->hours};
     struct agenda *a = t->agenda;
+    // A job of this plan, or of an older one whose jobs other turns still have.
     bool here = a && j >= a->plan.jobs && j < a->plan.jobs + a->plan.n;
     if (here) {
         assert(!a->ended[j - a->plan.jobs]);  // a job is done once
@@ -307,6 +312,7 @@ void agenda_done(struct tenant_work *t, const struct task *j)
 void agenda_note_due(struct tenant_work *t)
 {
     const struct agenda *a = t->agenda;
+    assert(!a || a->ended);
     memset(t->due, 0, sizeof t->due);
     memset(t->later, 0, sizeof t->later);
     t->due_bytes = 0;

@@ -40,7 +40,7 @@ static bool list_services(const struct block_merge *m, struct arena *a, str **ou
     for (size_t i = 0; i < m->source_count; i++)
         most += m->sources[i].block.footer.service_count;
     str *v = *out = ARENA_ARRAY(a, str, most + 1);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t count = 0;
     for (size_t i = 0; i < m->source_count; i++) {
         const struct block_footer *f = &m->sources[i].block.footer;
@@ -85,7 +85,8 @@ static bool merge_service(struct block_merge *m, struct block_writer *w, str nam
     return ok || err_wrap(e, "service %.*s", STR(name));
 }
 
-// All services into a writer, which is finished.
+// All services into a writer, which is finished. On failure the writer is abandoned, but what its
+// sink took stays: the caller abandons the target.
 static bool write_block(struct block_merge *m, const struct block_about *about, block_sink *sink,
                         void *arg, struct block_written *written, err *e)
 {
@@ -152,6 +153,7 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
     struct block_merge part = *m;
     struct block_about said = *about;
     struct block_written written;
+    assert(n > 0 && to->file_count < m->source_count && to->n < m->source_count);
     struct scratch *file = &to->files[to->file_count];
     part.what = step_of(m->what);
     part.sources = v;
@@ -163,7 +165,7 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
     }
     said.source_count = 0;
     if (!scratch_init(file, m->scratch, m->memory, e)) return false;
-    to->file_count++;
+    to->file_count++;  // at once, so that groups_release closes it whatever happens below
     m->files++;
     bool ok = write_block(&part, &said, scratch_sink, file, &written, e) && scratch_end(file, e);
     m->miscounted = part.miscounted;
@@ -184,12 +186,13 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
 static bool merge_groups(struct block_merge *m, const struct block_about *about, size_t fan,
                          struct groups *to, err *e)
 {
+    assert(fan >= 2);
     arena_init(&to->arena, m->memory, SIZE_MAX);
     to->files = ARENA_ARRAY(&to->arena, struct scratch, m->source_count);
     to->sources = ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count);
     struct block_merge_source *plain =
         ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count);
-    if (!to->files || !to->sources || !plain) return arena_ok(&to->arena, e);
+    if (!to->files || !to->sources || !plain) return arena_fail(&to->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < m->source_count; i++) {
         if (!m->sources[i].mask) plain[n++] = m->sources[i];
@@ -220,7 +223,8 @@ static bool write_target(struct block_merge *m, const struct block_about *about,
     return false;
 }
 
-// All sources at once; each time the memory does not do, half as many. Files of groups take the
+// All sources at once; each time the memory does not do, half as many. It ends: each round merges
+// groups, which leaves fewer sources, or halves their size. Files of groups take the
 // place of their sources and are merged again, in groups if need be. Counts of an attempt that
 // failed are taken back.
 static bool run_steps(struct block_merge *m, const struct block_about *about,
@@ -239,7 +243,7 @@ static bool run_steps(struct block_merge *m, const struct block_about *about,
         if (n <= fan || n < 2) {
             ok = write_target(&now, about, target, written, &fault);
         } else if (merge_groups(&now, about, fan, &next, &fault)) {
-            groups_release(&held);
+            groups_release(&held);  // files of the round before, which are merged into `next` now
             held = next;
             now.sources = held.sources;
             now.source_count = held.n;
@@ -316,13 +320,14 @@ static bool merge_one_hour(struct block_merge *m, const struct block_about *abou
     struct block_written written;
     struct block_merge_source *v =
         ARENA_ARRAY(&to->arena, struct block_merge_source, m->source_count + 1);
-    if (!v) return arena_ok(&to->arena, e);
+    if (!v) return arena_fail(&to->arena, e);
     part.sources = v;
     part.source_count = 0;
     for (size_t i = 0; i < m->source_count; i++) {
         if (has_hour(&m->sources[i], hour)) v[part.source_count++] = m->sources[i];
     }
-    if (part.source_count == 0) return true;
+    if (part.source_count == 0) return true;  // an hour without rows has no file
+    assert(to->file_count < about->hours && to->n < about->hours);
     struct scratch *file = &to->files[to->file_count];
     part.what = MERGE_HOUR;
     said.kind = BLOCK_HOURS;
@@ -354,7 +359,7 @@ static bool merge_hours(struct block_merge *m, const struct block_about *about, 
     arena_init(&to->arena, m->memory, SIZE_MAX);
     to->files = ARENA_ARRAY(&to->arena, struct scratch, about->hours);
     to->sources = ARENA_ARRAY(&to->arena, struct block_merge_source, about->hours);
-    if (!to->files || !to->sources) return arena_ok(&to->arena, e);
+    if (!to->files || !to->sources) return arena_fail(&to->arena, e);
     for (uint32_t i = 0; i < about->hours; i++) {
         if (!merge_one_hour(m, about, to, about->from_hour + i, e)) return false;
     }
@@ -445,6 +450,8 @@ static bool spare_hours(struct block_merge *m, const struct block_about *about,
                         const struct block_merge_target *target, struct block_written *written,
                         err *e)
 {
+    // Only now is it known how large they are, so a block that is too large was written for
+    // nothing.
     bool large = written->bytes * 100 > weigh_sources(m) * HOURS_PERCENT_MAX;
     if (!m->spare || m->what != MERGE_HOUR || !are_leaves_of_days(m) || !large) return true;
     struct block_merge none = *m;
@@ -486,8 +493,12 @@ static bool is_of_leaves(const struct block_merge *m)
 bool block_merge_run(struct block_merge *m, const struct block_about *about,
                      const struct block_merge_target *target, struct block_written *written, err *e)
 {
+    assert(m->pack_lo <= m->pack_hi && m->part < MAX(m->parts, 1u) && about->hours > 0);
+    assert(m->req && m->scratch && target->begin && target->sink && target->abandon);
     m->from_hour = about->from_hour;
     m->hours = about->hours;
+    // A block whose series may be spared goes by way of files even if it is of one hour: whether
+    // series save bytes must be known before the block is begun.
     bool by_hours = m->what == MERGE_HOUR ? about->hours > 1 || m->spare
                                           : m->what == MERGE_DAY && is_of_leaves(m);
     return by_hours ? run_by_hours(m, about, target, written, e)

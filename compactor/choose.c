@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The choice for one window of time, a range of packs at a time:
+//
+//     1. candidates: blocks with the window whose leaves all count; the parts of a service that is
+//        cut by its series are one candidate, if all of them are there
+//     2. the best ones first (order_candidates)
+//     3. between two borders of packs a candidate is or is not as a whole, so for each such range
+//        candidates are taken whose leaves no better one has (choose_range)
+//     4. a leaf that the choice does not name in all of its packs makes it partial (named_whole)
 #include "compactor/choose.h"
 
 #include "base/search.h"
@@ -27,6 +36,7 @@ const struct manifest_block *leaf_of(const struct manifest_block *const *live, s
 bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole)
 {
     if (part->n > whole->n) return false;
+    // A few are looked up one by one; more are found in one pass over both, which are in order.
     if (part->n < whole->n / 16) {
         for (size_t i = 0; i < part->n; i++) {
             if (!leaf_set_has(whole, part->v[i])) return false;
@@ -47,7 +57,7 @@ bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf
                     struct leaf_set *out, err *e)
 {
     id128 *v = ARENA_ARRAY(a, id128, x->n + y->n + 1);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     size_t i = 0;
     size_t j = 0;
@@ -58,7 +68,8 @@ bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf
         i += c <= 0;
         j += c >= 0;
     }
-    *out = (struct leaf_set){v, n};
+    assert(n <= x->n + y->n);
+    *out = (struct leaf_set){v, n};  // only now: `out` may be x or y
     return true;
 }
 
@@ -151,6 +162,7 @@ static bool add_candidate(struct arena *a, struct candidates *to, const struct m
         *c = (struct candidate){.block = b,
                                 .missing = b->parts,
                                 .leaves = {cover->leaves, cover->leaf_count}};
+        // (candidates.v has room: one row for each block, and this is the first of its cut.)
         c->parts = arena_array(a, sizeof(const struct manifest_block *), b->parts);
         if (!c->parts) return false;
         to->n++;
@@ -208,11 +220,12 @@ static bool named_whole(const struct choice *c, const struct chosen *out, id128 
     uint64_t want = (uint64_t)b->pack_hi - b->pack_lo + 1;
     uint64_t got = 0;
     for (size_t i = 0; i < out->n; i++) {
+        if (out->parts[i].block->part) continue;  // part 0 stands for all parts of its cut
         const struct manifest_cover *cover = cover_of(out->parts[i].block, hour, hours);
+        assert(cover);  // without one the block was no candidate
         const struct leaf_set names = {cover->leaves, cover->leaf_count};
         uint32_t lo = MAX(out->parts[i].pack_lo, b->pack_lo);
         uint32_t hi = MIN(out->parts[i].pack_hi, b->pack_hi);
-        if (out->parts[i].block->part) continue;  // they stand together
         if (lo <= hi && leaf_set_has(&names, leaf)) got += (uint64_t)hi - lo + 1;
     }
     return got == want;
@@ -225,14 +238,14 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     *out = (struct chosen){0};
     struct candidates candidates = {.v = ARENA_ARRAY(a, struct candidate, c->n + 1)};
     uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);
-    if (!candidates.v || !borders) return arena_ok(a, e);
+    if (!candidates.v || !borders) return arena_fail(a, e);
     size_t border_count = 0;
     plan_stepped(c->n);
     for (size_t i = 0; i < c->n; i++) {
         const struct manifest_block *b = c->candidates[i];
         const struct manifest_cover *cover = cover_of(b, hour, hours);
         if (!cover || cover->leaf_count == 0 || !all_count(c->state, cover)) continue;
-        if (!add_candidate(a, &candidates, b, cover)) return arena_ok(a, e);
+        if (!add_candidate(a, &candidates, b, cover)) return arena_fail(a, e);
         borders[border_count++] = b->pack_lo;
         borders[border_count++] = (uint64_t)b->pack_hi + 1;
     }
@@ -240,8 +253,9 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     if (candidates.n == 0) return true;
     qsort(candidates.v, candidates.n, sizeof *candidates.v, order_candidates);
     qsort(borders, border_count, sizeof *borders, order_borders);
+    assert(border_count <= 2 * c->n);
     out->parts = ARENA_ARRAY(a, struct chosen_part, c->n * border_count);
-    if (!out->parts) return arena_ok(a, e);
+    if (!out->parts) return arena_fail(a, e);
     for (size_t i = 0; i + 1 < border_count; i++) {
         if (borders[i] == borders[i + 1]) continue;
         struct leaf_set named = {0};

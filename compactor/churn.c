@@ -66,6 +66,7 @@ static bool looks_like_id(str value)
     return value.n >= 12 && digits > 0;
 }
 
+// Do values of a label, in order, come and go? They are too many, or all look like ids.
 static bool churns(const label *v, size_t n)
 {
     size_t values = 0;
@@ -86,9 +87,10 @@ bool churn_find(struct arena *a, const struct input_key *v, size_t n,
         most += v[i].ls.n;
     label *all = ARENA_ARRAY(a, label, most + 1);
     str *names = ARENA_ARRAY(a, str, most + 1);
-    if (!all || !names) return arena_ok(a, e);
+    if (!all || !names) return arena_fail(a, e);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
+        // Keys are in order of labels: the same series in several sources counts once.
         if (i && labels_eq(v[i].ls, v[i - 1].ls)) continue;
         for (size_t k = 0; k < v[i].ls.n; k++)
             all[count++] = v[i].ls.v[k];
@@ -104,5 +106,6 @@ bool churn_find(struct arena *a, const struct input_key *v, size_t n,
             names[out->n++] = name;
         i = end;
     }
+    assert(out->n <= count);
     return true;
 }

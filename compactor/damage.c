@@ -11,8 +11,8 @@
 #include "store/origin.h"
 #include "sys/clock.h"
 
-#define LOOK_FIRST_NS ((uint64_t)60 * NS_PER_S)
-#define LOOK_DOUBLES  4
+#define INSPECT_FIRST_NS ((uint64_t)60 * NS_PER_S)
+#define INSPECT_DOUBLES  4
 
 static bool is_same(const struct damage *a, const struct damage *b)
 {
@@ -31,12 +31,13 @@ static struct damage *find(struct damage *v, size_t n, const struct damage *d)
 static void set_next(struct damage *d)
 {
     d->inspection_mono_ns =
-        clock_mono_ns() + (LOOK_FIRST_NS << MIN(d->inspections, (unsigned)LOOK_DOUBLES));
+        clock_mono_ns() + (INSPECT_FIRST_NS << MIN(d->inspections, (unsigned)INSPECT_DOUBLES));
 }
 
 void damage_note(struct work *w, struct tenant_work *t, const struct damage *d)
 {
     err ignored = {0};
+    assert(lock_is_mine(&w->lock));
     struct damage *at = find(t->damages, t->damage_count, d);
     const struct damage *before = find(t->tried, MIN(t->tried_count, (size_t)TRIED_MAX), d);
     if (!at &&
@@ -48,6 +49,7 @@ void damage_note(struct work *w, struct tenant_work *t, const struct damage *d)
     }
     if (!at) at = &t->damages[t->damage_count++];
     *at = *d;
+    // Its last check found nothing wrong, and yet a job did: it waits on from there.
     at->inspections = before ? before->inspections + 1 : 0;
     set_next(at);
 }
@@ -101,6 +103,8 @@ static bool is_whole(struct worker *me, struct req *r, str name, uint64_t bytes)
     const struct block_verify_options o = {.report = hear,
                                            .memory = &me->memory,
                                            .cap = atomic_load(&me->memory.limit) / 2};
+    // An error of the store says nothing about the object: it is not called whole, and is checked
+    // again in its time.
     if (!store_size(store, r, name, &size, &e) || size != bytes) return false;
     arena_init(&a, &me->memory, SIZE_MAX / 4);
     bool ok = block_source_open(&a, store_origin(store, r), name, bytes, &source, &e) &&
@@ -121,6 +125,7 @@ static void forget(struct tenant_work *t, const struct damage *d, bool tried)
     struct damage *at = find(t->damages, t->damage_count, d);
     if (!at) return;
     if (tried) t->tried[t->tried_count++ % TRIED_MAX] = *at;
+    assert(t->damage_count > 0);
     *at = t->damages[--t->damage_count];
 }
 
@@ -158,6 +163,7 @@ void damage_inspect(struct worker *me, struct tenant_work *t, const struct snaps
     size_t n = t->damage_count;
     t->damage_seen = true;
     lock_give(&w->lock);
+    // From the last one on, because a damage that is forgotten is replaced by the last of the list.
     for (size_t i = n; i-- > 0;) {
         struct damage d;
         uint64_t bytes = 0;

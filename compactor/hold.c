@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // hold.c - lists what ingesters hold in their data directories, while leaves wait for it (watch.h).
+//
+//     hold_note      a plan wants leaves gone: their tenant wishes for it
+//     hold_inspect   one LIST for all tenants, once a minute while any wish waits; a round may end
+//     hold_may_go    the next plan asks whether the wish for a leaf was granted
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/notice.h"
@@ -11,7 +15,7 @@
 
 #define LIST_BYTES ((size_t)64 << 20)
 #define LIST_NS    ((uint64_t)30 * NS_PER_S)
-#define LOOK_NS    ((uint64_t)60 * NS_PER_S)
+#define INSPECT_NS ((uint64_t)60 * NS_PER_S)
 #define LONG_NS    (2 * SLOT_HOUR)  // usually it is less than one
 
 // Says which directory a round has waited for too long, or that it came.
@@ -41,7 +45,7 @@ static void tell_waiting(struct work *w)
     tell(w, directory);
 }
 
-static bool look_now(struct worker *me, err *e)
+static bool list_holdings(struct worker *me, err *e)
 {
     struct work *w = me->work;
     struct req r;
@@ -54,6 +58,7 @@ static bool look_now(struct worker *me, err *e)
     bool ok = holdings_inspect(w->process->store, &r, &r.arena, &v, &n, e);
     worker_set_req(me, NULL);
     lock_take(&w->lock);
+    // Times before the LIST: what a directory said then was true at that time, not at its end.
     uint64_t begun = w->watch.begun;
     ok = ok && watch_saw(&w->watch, now_ns, v, n, e);
     if (w->watch.begun > begun) w->round_boot_ns = boot_ns;
@@ -80,20 +85,20 @@ uint64_t hold_inspect(struct worker *me, bool asked)
     struct work *w = me->work;
     lock_take(&w->lock);
     uint64_t now = clock_mono_ns();
-    bool inspections =
-        !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
-    if (inspections) {
+    bool due = !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
+    if (due) {
         // Cleared before the LIST: a wish that is noted meanwhile sets it again.
         w->watch.listing = true;
         w->leaves_wait = false;
-        w->next_hold_mono_ns = now + MIN(LOOK_NS, (uint64_t)work_settings(w)->interval);
+        w->next_hold_mono_ns = now + MIN(INSPECT_NS, (uint64_t)work_settings(w)->interval);
         lock_give(&w->lock);
         err e = {0};
-        bool ok = look_now(me, &e);
+        bool ok = list_holdings(me, &e);
         if (!ok) tell_failed(&e);
         lock_take(&w->lock);
+        assert(w->watch.listing);
         w->watch.listing = false;
-        w->leaves_wait |= !ok;
+        w->leaves_wait |= !ok;  // nothing was learnt: it is listed again
     }
     uint64_t over = w->watch.over;
     lock_give(&w->lock);

@@ -2,12 +2,12 @@
 //
 // idle.c - when a tenant is looked at next, and how little it takes if there is nothing to do.
 //
-//     busy      it has jobs, segments that no raw block absorbed, or something that failed. Looked
-//               at once in an interval; by processes other than its first compactor once in ten, as
-//               long as few small jobs are due
-//     idle      none of that. Looked at once in ten intervals, by all processes together (share.h),
-//               and when something becomes due. A look is a LIST: if it shows the same as before,
-//               nothing is read, and nothing of the tenant is kept in memory
+//     busy      it has jobs, segments that no raw block absorbed, or something that failed. It is
+//               inspected once in an interval; by processes other than its first compactor once in
+//               ten, as long as few small jobs are due
+//     idle      none of that. It is inspected once in ten intervals, by all processes together
+//               (share.h), and when something becomes due. An inspection is a LIST: if it shows
+//               the same as before, nothing is read, and nothing of the tenant is kept in memory
 //
 // Once a day, and when settings changed, an idle tenant is planned for anew.
 #include "compactor/work_int.h"
@@ -69,6 +69,8 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
         const struct share s = {.behind = a && a->behind};
         bool helps = a && at->place > 0 && share_is_few(&a->plan, &s);
         if (helps) t->next_inspection_mono_ns = now + (uint64_t)idle_interval(w);
+        // A tenant that was idle may have put its sweep off for a day: it has objects to delete
+        // now.
         t->sweep_rest = 1;
         t->next_sweep_mono_ns =
             MIN(t->next_sweep_mono_ns, now + (uint64_t)work_settings(w)->sweep_interval);
@@ -77,7 +79,7 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
     t->print = a->snapshot.print;
     t->settings = w->settings_number;
     t->plan_by_mono_ns = now + PLAN_ANEW;
-    // What is due then is the first one's; others come when they may take it.
+    // A job that becomes due is the first compactor's. Others look when they may take it over.
     t->due_ns = INT64_MAX;
     if (a->plan.next_due_ns < INT64_MAX - (int64_t)at->count * SHARE_WAIT_NS)
         t->due_ns = a->plan.next_due_ns + (int64_t)at->place * SHARE_WAIT_NS;
@@ -86,12 +88,14 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
 
 void idle_rest(struct work *w, struct tenant_work *t, const struct share_place *at)
 {
+    assert(lock_is_mine(&w->lock) && t->idle);
     int64_t next = share_idle_inspect(at, str_of(t->name), idle_interval(w), clock_wall_ns());
     t->next_inspection_mono_ns = mono_at(MIN(next, t->due_ns));
 }
 
 bool idle_may_peek(const struct work *w, const struct tenant_work *t)
 {
+    assert(lock_is_mine(&w->lock));
     return t->idle && !t->asked && t->settings == w->settings_number &&
            clock_wall_ns() < t->due_ns && clock_mono_ns() < t->plan_by_mono_ns;
 }
@@ -125,5 +129,6 @@ void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct 
     else
         t->sweep_rest = MIN(2 * MAX(t->sweep_rest, 1u), (unsigned)SWEEPS_MOST);
     uint64_t times = (uint64_t)t->sweep_rest * (at->place && t->idle ? SWEEP_OTHER : 1u);
+    assert(times > 0 && times <= (uint64_t)SWEEPS_MOST * SWEEP_OTHER);  // so the product fits
     t->next_sweep_mono_ns = clock_mono_ns() + MIN(interval, UINT64_MAX / 256) * times;
 }

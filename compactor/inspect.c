@@ -34,8 +34,8 @@
 #define COMMIT_NS     ((uint64_t)600 * NS_PER_S)  // time limit of a commit
 
 // A job that is made and waits for its commit.
-struct made {
-    struct job_made job;
+struct batch_job {
+    struct job_result job;
     struct held held;
     uint64_t took_ns;
 };
@@ -48,8 +48,8 @@ struct turn {
     struct agenda *agenda;  // the plan of which it has jobs; NULL: none
     struct req req;         // of the jobs of a batch
     bool has_req;
-    struct held now;               // the job that is being made
-    struct made batch[BATCH_MAX];  // to be named by one change of the manifest
+    struct held now;                    // the job that is being made
+    struct batch_job batch[BATCH_MAX];  // to be named by one change of the manifest
     size_t batch_n;
     uint64_t batch_mono_ns;  // when its first was made
     size_t jobs;
@@ -58,64 +58,11 @@ struct turn {
     bool swept;
 };
 
-// ---- failures; under the lock
-
-struct failure *failure_find(struct tenant_work *t, const struct task *j)
-{
-    for (size_t i = 0; i < t->failure_count; i++) {
-        if (t->failures[i].kind == j->kind && t->failures[i].from_hour == j->from_hour)
-            return &t->failures[i];
-    }
-    return NULL;
-}
-
-static void forget_failure(struct tenant_work *t, const struct task *j)
-{
-    struct failure *f = failure_find(t, j);
-    if (f) *f = t->failures[--t->failure_count];
-}
-
-static uint64_t retry_after(unsigned tries, int64_t most)
-{
-    uint64_t ns = (uint64_t)NS_PER_S << MIN(tries - 1, 20u);
-    return MIN(ns, (uint64_t)most);
-}
-
-static struct failure *failure_room(struct work *w, struct tenant_work *t)
-{
-    err ignored = {0};
-    bool more = t->failure_count < FAILURES_MAX &&
-                mem_grow(&w->memory, &t->failures, &t->failure_cap, t->failure_count + 1,
-                         sizeof *t->failures, &ignored);
-    if (!more && t->failure_count == 0) return NULL;
-    if (!more) memmove(t->failures, t->failures + 1, --t->failure_count * sizeof *t->failures);
-    return &t->failures[t->failure_count++];
-}
-
-// Notes a failure of the job; returns in how many nanoseconds it is tried again.
-static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
-{
-    struct tenant_work *t = u->tenant;
-    struct failure *f = failure_find(t, j);
-    if (!f) {
-        // Without room the oldest one goes, and is tried sooner.
-        f = failure_room(u->me->work, t);
-        if (!f) return 0;
-        *f = (struct failure){.kind = j->kind, .from_hour = j->from_hour};
-    }
-    f->tries++;
-    f->at_wall_ns = clock_wall_ns();
-    f->code = e->code;
-    uint64_t wait = retry_after(f->tries, work_settings(u->me->work)->retry_max);
-    f->retry_mono_ns = clock_mono_ns() + wait;
-    snprintf(f->message, sizeof f->message, "%s: %s", err_name(e->code), e->msg);
-    return wait;
-}
-
 // ---- held jobs; under the lock
 
 static void link_held(struct tenant_work *t, struct held *h)
 {
+    assert(h->task);
     h->next = t->held;
     t->held = h;
 }
@@ -123,8 +70,10 @@ static void link_held(struct tenant_work *t, struct held *h)
 static void unlink_held(struct tenant_work *t, struct held *h)
 {
     struct held **at = &t->held;
-    while (*at != h)
+    while (*at != h) {
+        assert(*at);  // a job that was linked is in the list until it is unlinked
         at = &(*at)->next;
+    }
     *at = h->next;
     h->task = NULL;
 }
@@ -142,6 +91,7 @@ static void release_job(struct turn *u, struct held *h)
 // The plan knows less than we do by now: it is made anew before the tenant is done.
 static void want_plan(struct turn *u)
 {
+    assert(lock_is_mine(&u->me->work->lock));
     if (u->tenant->agenda) u->tenant->agenda->changed = true;
 }
 
@@ -158,6 +108,7 @@ static void begin_req(struct turn *u)
     struct worker *me = u->me;
     uint64_t limit = (uint64_t)job_age(work_settings(me->work));
     if (u->has_req) return;
+    // Not zero, which would be no limit at all: a run whose time is over ends at once.
     if (u->asker) limit = MIN(limit, MAX(req_left_ns(u->asker), 1u));
     req_init(&u->req, RANK_DUTY, &me->memory, JOB_BYTES, limit);
     u->req.tenant = u->req.log.tenant = str_of(u->tenant->name);
@@ -168,6 +119,7 @@ static void begin_req(struct turn *u)
 
 static void end_req(struct turn *u)
 {
+    // Blocks that wait for their commit have names and sources in the request's arena.
     if (!u->has_req || u->batch_n) return;
     worker_set_req(u->me, NULL);
     req_release(&u->req);
@@ -210,8 +162,9 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
                  job_kind_name(j->kind), j->from_hour, j->hours, report->overflows,
                  log_quote(text, str_of(report->overflow.service)));
     }
+    assert(u->agenda);
     lock_take(&w->lock);
-    forget_failure(u->tenant, j);
+    failure_forget(u->tenant, j);
     u->tenant->jobs_done++;
     u->tenant->done_at_ns = clock_wall_ns();
     u->tenant->aborted = 0;
@@ -226,6 +179,7 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
 {
     struct work *w = u->me->work;
     char text[LOG_QUOTE_MAX];
+    assert(!report->damaged_segment != !report->damaged_block);
     struct damage d = {.is_segment = report->damaged_segment != NULL};
     if (report->damaged_segment)
         d.segment = report->damaged_segment->name;
@@ -250,7 +204,7 @@ static void job_failed(struct turn *u, const struct task *j, const struct job_re
     count(j, "failed");
     if (report->miscounted) metric_add(&compactor_miscounted, 1);
     lock_take(&w->lock);
-    uint64_t wait = note_failure(u, j, e);
+    uint64_t wait = failure_note(w, u->tenant, j, e);
     lock_give(&w->lock);
     log_warn(&u->req.log, "compactor.failed",
              "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
@@ -309,6 +263,7 @@ static void job_ended(struct turn *u, const struct task *j, const struct job_rep
 static struct job_bench bench_of(const struct turn *u)
 {
     const struct work *w = u->me->work;
+    assert(u->agenda);  // the job's plan, which says when its snapshot was taken
     return (struct job_bench){.manifests = w->manifests,
                               .store = w->process->store,
                               .memory = &u->me->memory,
@@ -324,8 +279,9 @@ static struct job_bench bench_of(const struct turn *u)
 // One change for n jobs of the batch from number `from` on.
 static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, err *e)
 {
+    assert(n > 0 && from + n <= u->batch_n);
     const struct job_bench bench = bench_of(u);
-    struct job_made *v[BATCH_MAX];
+    struct job_result *v[BATCH_MAX];
     for (size_t i = 0; i < n; i++)
         v[i] = &u->batch[from + i].job;
     if (job_commit(&bench, r, v, n, e)) {
@@ -335,6 +291,7 @@ static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, er
     }
     if (e->code == ERR_ABORTED && n > 1) return false;  // the caller tries them one by one
     for (size_t i = 0; i < n; i++) {
+        // After any other failure the commit may have landed, or may land later: the sweep decides.
         if (e->code == ERR_ABORTED) job_discard(&bench, r, v[i]);
         job_ended(u, v[i]->task, &v[i]->report, e);
     }
@@ -438,14 +395,17 @@ static void release_now(struct turn *u)
     end_req(u);
 }
 
-static void keep_made(struct turn *u, uint64_t begun)
+static void add_to_batch(struct turn *u, uint64_t begun)
 {
     struct work *w = u->me->work;
     uint64_t now = clock_mono_ns();
-    struct made *m = &u->batch[u->batch_n];
+    assert(u->batch_n < BATCH_MAX && u->now.task);
+    struct batch_job *m = &u->batch[u->batch_n];
     if (u->batch_n == 0) u->batch_mono_ns = now;
     m->took_ns = now - begun;
     lock_take(&w->lock);
+    // Linked under its new address before the old one is unlinked: the list is of addresses, and
+    // all of it is under one lock, so nobody sees the job twice or not at all.
     m->held = u->now;
     link_held(u->tenant, &m->held);
     unlink_held(u->tenant, &u->now);
@@ -465,7 +425,7 @@ static void do_job(struct turn *u, const struct share_pick *p)
     begin_req(u);
     const struct job_bench bench = bench_of(u);
     assert(u->batch_n < BATCH_MAX);
-    struct job_made *m = &u->batch[u->batch_n].job;
+    struct job_result *m = &u->batch[u->batch_n].job;
     u->jobs++;
     if (p->shared && !is_still_due(u, j)) {
         job_lost(u, j, "skipped");
@@ -478,7 +438,7 @@ static void do_job(struct turn *u, const struct share_pick *p)
         release_now(u);
         return;
     }
-    keep_made(u, begun);
+    add_to_batch(u, begun);
     size_t most = p->shared ? BATCH_SHARED : BATCH_MAX;
     bool full = u->batch_n >= most || clock_mono_ns() - u->batch_mono_ns > BATCH_NS;
     if (full || !may_wait(j)) commit_batch(u);
@@ -492,6 +452,9 @@ static bool wants_sweep(const struct turn *u, bool late)
     const struct tenant_work *t = u->tenant;
     const struct compactor_config *c = work_settings(u->me->work);
     uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&u->me->work->lock));
+    // With a batch open it would be too early: its blocks are not named yet, and a sweep takes time
+    // that they may not have.
     if (t->sweeping || u->swept || u->batch_n) return false;
     if (late)
         return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
@@ -547,12 +510,14 @@ static bool sweep_now(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
+    assert(lock_is_mine(&w->lock) && !t->sweeping && !u->batch_n);
     t->sweeping = true;
     lock_give(&w->lock);
     const struct share_place at = idle_place(w, t);
     bool ok = sweep(u, e);
     lock_take(&w->lock);
     t->sweeping = false;
+    // Workers that found nothing else to do while this one swept closed the plan: they look again.
     t->open = t->agenda != NULL;
     idle_swept(w, t, u->sweep_found, &at);
     u->swept = true;
@@ -572,6 +537,7 @@ static void free_without_lock(struct work *w, struct agenda *a)
 
 static void leave(struct turn *u)
 {
+    assert(lock_is_mine(&u->me->work->lock) && !u->now.task && !u->batch_n);
     struct agenda *a = agenda_leave(u->agenda);
     u->agenda = NULL;
     free_without_lock(u->me->work, a);
@@ -589,6 +555,7 @@ static bool draw(struct turn *u, struct share_pick *pick)
     assert(lock_is_mine(&u->me->work->lock) && !u->now.task);
     struct agenda *a = t->agenda;
     if (!a || is_old(a) || (u->agenda && u->agenda != a)) return false;
+    // A run wants jobs of a plan that was made for a run: others leave out what is not due yet.
     if (u->asker && !a->asked) return false;
     if (!agenda_draw(t, a, u->me->forced, pick)) {
         if (!u->me->forced) t->open = false;
@@ -662,7 +629,9 @@ static bool renew(struct turn *u, err *e)
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
     bool ok = true;
+    assert(lock_is_mine(&w->lock) && !u->agenda && !u->batch_n);
     agenda_begin(w, t);
+    // The lock is given up, but `planning` keeps other workers from planning for the tenant too.
     lock_give(&w->lock);
     const struct share_place at = idle_place(w, t);
     lock_take(&w->lock);
@@ -672,6 +641,7 @@ static bool renew(struct turn *u, err *e)
         return true;
     }
     struct agenda *a = ok ? make_agenda(u, e) : NULL;
+    // Published before agenda_end, which forgets the jobs that ended meanwhile.
     struct agenda *old = agenda_publish(t, a);
     agenda_end(w, t);
     idle_note(w, t, a, &at);
@@ -716,6 +686,7 @@ static bool step(struct turn *u, bool *ok, err *e)
 {
     struct work *w = u->me->work;
     struct share_pick pick;
+    assert(lock_is_mine(&w->lock) && !u->now.task);
     if (wants_sweep(u, true)) return *ok = sweep_now(u, e);
     if (draw(u, &pick)) {
         lock_give(&w->lock);
@@ -749,7 +720,9 @@ static void end_turn(struct turn *u)
     lock_give(&w->lock);
     commit_batch(u);
     lock_take(&w->lock);
+    assert(!u->has_req && !u->now.task);
     leave(u);
+    assert(t->asked >= (u->asker != NULL));
     t->asked -= u->asker != NULL;
     // The plan has no job left, and nobody needs it: its memory goes.
     if (t->agenda && t->agenda->users == 1 && !t->open && !t->agenda->changed && !t->held &&
@@ -781,7 +754,9 @@ bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, 
     struct turn u = {.me = me, .tenant = t, .asker = asker, .begun_mono_ns = clock_mono_ns()};
     bool ok = true;
     lock_take(&w->lock);
+    assert(t->workers > 0);  // the caller counted itself: the tenant is not put to rest meanwhile
     t->asked += asker != NULL;
+    // A run checks each damage once, and so begins with none checked.
     t->damage_seen = t->damage_seen && !asker;
     while (goes_on(&u) && step(&u, &ok, e)) {
     }

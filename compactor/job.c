@@ -47,7 +47,7 @@ struct doing {
     struct arena *arena;   // for results: it lives until job_release
     struct arena reading;  // for sources: released when the job is made
     struct block_merge_source *sources;
-    struct job_made *made;
+    struct job_result *result;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
     uint32_t classes;  // classes that the new blocks may have
@@ -67,7 +67,7 @@ static const struct {
     enum block_kind kind;
     enum merge_what what;
     uint32_t classes;
-} made_by[JOB_KINDS] = {
+} result_of[JOB_KINDS] = {
     [JOB_LEAF] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
     [JOB_FOLD] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
     [JOB_HOUR] = {BLOCK_HOURS, MERGE_HOUR, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
@@ -80,6 +80,7 @@ static const struct {
 
 static str source_name(struct doing *d, const struct job_source *s, uint64_t *bytes)
 {
+    assert(!s->segment != !s->block);  // a source is one of the two
     *bytes = s->segment ? s->segment->bytes : s->block->bytes;
     return s->segment ? name_segment(d->arena, d->bench->tenant, &s->segment->name)
                       : s->block->name;
@@ -91,6 +92,8 @@ static void note_damage(struct doing *d, const struct job_source *s)
     d->report->damaged_block = s->block;
 }
 
+// Both codes mean that the object is not what was written: its bytes are wrong, or it is gone. Any
+// other failure may be the store's or this machine's, and says nothing about the object.
 static bool is_damage(const err *e)
 {
     return e->code == ERR_DATA_LOSS || e->code == ERR_NOT_FOUND;
@@ -129,14 +132,15 @@ static uint64_t read_whole(const struct doing *d, const struct block_object *v, 
 static void inspect_sources(struct doing *d)
 {
     const struct task *j = d->job;
-    d->classes = made_by[j->kind].classes;
+    d->classes = result_of[j->kind].classes;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct manifest_block *b = j->sources[i].block;
+        // A gap has no classes and takes none away: it stays a gap of the result (find_gaps).
         if (b && b->kind != BLOCK_RAW && b->classes) d->classes &= b->classes;
         d->of_leaves = d->of_leaves || (b && b->kind == BLOCK_RAW);
         d->spared = d->spared || (b && b->spared);
     }
-    d->of_leaves = d->of_leaves && made_by[j->kind].kind != BLOCK_RAW;
+    d->of_leaves = d->of_leaves && result_of[j->kind].kind != BLOCK_RAW;
 }
 
 static bool open_sources(struct doing *d, err *e)
@@ -255,6 +259,7 @@ static uint32_t parts_of(const struct doing *d, const struct weight *w)
 // several that are parts of one service. Returns the new range's row.
 static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
 {
+    assert(base < *n);
     assert(*n < CUTS_MAX && pack > v[base].pack_lo);
     for (size_t i = base; i < *n; i++)
         v[i].pack_hi = pack - 1;
@@ -264,6 +269,7 @@ static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
 
 static void cut_series(struct cut *v, size_t *n, uint32_t parts)
 {
+    assert(*n > 0 && parts > 1 && *n - 1 + parts <= CUTS_MAX);
     struct cut whole = v[--*n];
     for (uint32_t i = 0; i < parts; i++) {
         v[*n] = whole;
@@ -279,6 +285,7 @@ static void cut_weights(const struct doing *d, const struct weight *v, size_t co
     double sum = 0;
     bool alone = false;  // the last pack was cut by series: the next one needs a range of its own
     for (size_t i = 0; i < count; i++) {
+        // Room for a range and all parts of a service; without it the last range takes the rest.
         bool room = *n + PARTS_MAX < CUTS_MAX;
         uint32_t parts = room ? parts_of(d, &v[i]) : 1;
         if (i && room && (alone || parts > 1 || sum >= (double)d->bench->pack_bytes)) {
@@ -306,14 +313,16 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
         total += (double)d->sources[i].block.size;
     }
     double limit = (double)d->bench->pack_bytes;
+    // Up to half as much again stays in one object: two small ones cost a query two reads.
     if (limit <= 0 || total <= 1.5 * limit) return true;
     struct weight *v = ARENA_ARRAY(d->arena, struct weight, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t count = 0;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
     }
     cut_weights(d, v, join_weights(v, count), out, n);
+    assert(*n <= CUTS_MAX && out[0].pack_lo == 0 && out[*n - 1].pack_hi == UINT32_MAX);
     return true;
 }
 
@@ -321,6 +330,7 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
 
 static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
 {
+    assert(pack_lo <= pack_hi);
     if (d->gap_count < GAPS_MAX) {
         d->gaps[d->gap_count++] = (struct cut){.pack_lo = pack_lo, .pack_hi = pack_hi, .gap = true};
         return;
@@ -345,6 +355,7 @@ static void find_gaps(struct doing *d)
 // becomes a gap as a whole, as its parts count only together: the first part's place is the gap's.
 static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct cut *to)
 {
+    assert(gap->gap && gap->pack_lo <= gap->pack_hi);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         const struct cut *c = &v[i];
@@ -374,6 +385,7 @@ static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct
 static bool begin_upload(void *arg, err *e)
 {
     struct doing *d = arg;
+    assert(!d->upload && d->name.n);  // the upload before was committed or abandoned
     FAULT("compact.upload");
     d->upload = store_begin_unique(d->bench->store, d->r, d->name, d->about_bytes, e);
     return d->upload;
@@ -382,6 +394,7 @@ static bool begin_upload(void *arg, err *e)
 static bool write_upload(void *arg, str bytes, err *e)
 {
     struct doing *d = arg;
+    assert(d->upload);
     if (FAULT_ERRNO("compact.write"))
         return err_set(e, ERR_UNAVAILABLE, "object %.*s cannot be written", STR(d->name));
     return store_write(d->upload, bytes, e);
@@ -405,11 +418,11 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
 {
     const struct task *j = d->job;
     size_t most = 0;
-    if (made_by[j->kind].kind != BLOCK_RAW) return true;
+    if (result_of[j->kind].kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : d->sources[i].block.footer.about.source_count;
     str *v = ARENA_ARRAY(d->arena, str, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct block_about *from = &d->sources[i].block.footer.about;
@@ -423,6 +436,7 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
         for (size_t k = 0; k < from->source_count; k++)
             v[n++] = from->sources[k];
     }
+    assert(n <= most);
     qsort(v, n, sizeof *v, order_texts);
     about->sources = v;
     for (size_t i = 0; i < n; i++) {
@@ -441,7 +455,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : j->sources[i].block->source_count;
     struct segment_run *v = ARENA_ARRAY(d->arena, struct segment_run, most + 1);
-    if (!v) return arena_ok(d->arena, e);
+    if (!v) return arena_fail(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct job_source *s = &j->sources[i];
@@ -450,6 +464,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
         for (size_t k = 0; s->block && k < s->block->source_count; k++)
             v[n++] = s->block->sources[k];
     }
+    assert(n <= most);
     b->sources = v;
     b->source_count = (uint32_t)segment_runs_join(v, n);
     return true;
@@ -461,12 +476,12 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
 {
     assert(cut->pack_lo <= cut->pack_hi && cut->part < MAX(cut->parts, 1u));
     const struct task *j = d->job;
-    struct manifest_block *b = &d->made->blocks[d->made->n];
+    struct manifest_block *b = &d->result->blocks[d->result->n];
     uint8_t random[10];
     rand_bytes(random, sizeof random);
     *b = (struct manifest_block){.id =
                                      ulid_make((uint64_t)(d->bench->wall_ns() / NS_PER_MS), random),
-                                 .kind = made_by[j->kind].kind,
+                                 .kind = result_of[j->kind].kind,
                                  .from_hour = j->from_hour,
                                  .hours = j->hours,
                                  .pack_lo = cut->pack_lo,
@@ -486,7 +501,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                 .part = cut->part,
                                 .parts = cut->parts,
                                 .classes = b->classes};
-    struct block_merge m = {.what = made_by[j->kind].what,
+    struct block_merge m = {.what = result_of[j->kind].what,
                             .req = d->r,
                             .memory = d->bench->memory,
                             .scratch = d->bench->scratch,
@@ -516,10 +531,12 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
         return false;
     }
     FAULT("compact.create");
-    if (!store_commit(d->upload, &existed, e)) return false;
+    struct store_upload *upload = d->upload;
+    d->upload = NULL;  // the commit frees it, whatever becomes of it
+    if (!store_commit(upload, &existed, e)) return false;
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
-    d->made->n++;
+    d->result->n++;
     b->name = d->name;
     b->classes = m.classes;
     b->spared = m.spared || d->spared;
@@ -539,15 +556,18 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
 
 static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
 {
-    d->made->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
-    if (!d->made->blocks) return arena_ok(d->arena, e);
+    d->result->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
+    if (!d->result->blocks) return arena_fail(d->arena, e);
     for (size_t i = 0; i < n; i++) {
         if (!make_block(d, &v[i], e)) return false;
     }
+    assert(d->result->n == n);
     return true;
 }
 
-static void delete_made(const struct job_bench *b, struct req *r, const struct job_made *m)
+// Stops at the first failure: the store is likely to fail for the others too, and the sweep finds
+// what is left, as nothing names it.
+static void delete_blocks(const struct job_bench *b, struct req *r, const struct job_result *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         err ignored = {0};
@@ -560,6 +580,7 @@ static void delete_made(const struct job_bench *b, struct req *r, const struct j
 // does not fit 64 bits. A leaf has no sums of long times, so there an overflow is a failure.
 static bool make_blocks(struct doing *d, err *e)
 {
+    // A gap adds two cuts at most, one at each of its ends.
     struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
@@ -568,20 +589,22 @@ static bool make_blocks(struct doing *d, err *e)
     for (size_t punched = 0;;) {
         err fault = {0};
         for (; punched < d->gap_count; punched++) {
-            assert(n + 2 <= COUNT(cuts[0]));  // a gap makes two cuts more at most
+            assert(n + 2 <= COUNT(cuts[0]));
             n = punch(cuts[0], n, &d->gaps[punched], cuts[1]);
             memcpy(cuts[0], cuts[1], n * sizeof *cuts[0]);
         }
         if (make_cuts(d, cuts[0], n, &fault)) return true;
         const struct block_merge_overflow *over = &d->report->overflow;
-        bool gap = fault.code == ERR_OUT_OF_RANGE && made_by[d->job->kind].kind != BLOCK_RAW &&
+        bool gap = fault.code == ERR_OUT_OF_RANGE && result_of[d->job->kind].kind != BLOCK_RAW &&
                    over->service[0];
         if (!gap || d->gap_count == GAPS_MAX) {
             *e = fault;
             return false;
         }
-        delete_made(d->bench, d->r, d->made);
-        d->made->n = 0;
+        // Whole blocks are made anew as well: an overflow is rare, and so each list of cuts has one
+        // list of blocks.
+        delete_blocks(d->bench, d->r, d->result);
+        d->result->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
         d->report->profiles = d->report->sampled_duplicates = 0;
         d->report->blocks = 0;
@@ -610,7 +633,7 @@ static bool check_rows(struct doing *d, err *e)
     uint64_t profiles = 0;
     uint64_t rows = 0;
     bool all_blocks = true;
-    if (made_by[j->kind].what != MERGE_LEAF || j->kind == JOB_RETIRE) return true;
+    if (result_of[j->kind].what != MERGE_LEAF || j->kind == JOB_RETIRE) return true;
     for (size_t i = 0; i < j->source_count; i++) {
         if (j->sources[i].mask) continue;
         profiles += profiles_of(&d->sources[i].block.footer);
@@ -619,6 +642,7 @@ static bool check_rows(struct doing *d, err *e)
         else
             all_blocks = false;
     }
+    assert(r->sampled_duplicates <= r->duplicates);
     uint64_t out = r->profiles + r->duplicates - r->sampled_duplicates;
     r->miscounted = profiles != out || (all_blocks && rows != r->rows + r->duplicates);
     if (!r->miscounted) return true;
@@ -630,34 +654,37 @@ static bool check_rows(struct doing *d, err *e)
                    all_blocks ? rows : 0, all_blocks ? r->rows : 0, all_blocks ? r->duplicates : 0);
 }
 
-bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
-              err *e)
+bool job_make(const struct job_bench *b, struct req *r, const struct task *j,
+              struct job_result *out, err *e)
 {
-    *out = (struct job_made){.task = j};
+    assert(j->kind < JOB_KINDS && j->hours > 0);
+    *out = (struct job_result){.task = j};
     arena_init(&out->arena, b->memory, SIZE_MAX);
     struct doing d = {
-        .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .made = out};
+        .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .result = out};
     arena_init(&d.reading, b->memory, SIZE_MAX);
     bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
-    if (!ok) delete_made(b, r, out);  // no change of the manifest has been sent for them
+    if (!ok) delete_blocks(b, r, out);  // no change of the manifest has been sent for them
     return ok;
 }
 
-void job_release(struct job_made *m)
+void job_release(struct job_result *m)
 {
     arena_release(&m->arena);
 }
 
-void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
+void job_discard(const struct job_bench *b, struct req *r, struct job_result *m)
 {
     err ignored = {0};
     struct manifest *newest = manifest_newest(b->manifests, r, b->tenant, &ignored);
+    // Commits are all or nothing, so one block that is named says that the change was made after
+    // all. Without a version to ask, the blocks are taken for named.
     bool named = !newest;
     for (size_t i = 0; i < m->n && !named; i++)
         named = manifest_names(newest, m->blocks[i].id);
     manifest_unref(newest);
-    if (!named) delete_made(b, r, m);
+    if (!named) delete_blocks(b, r, m);
 }
 
 // ---- the commit
@@ -674,7 +701,7 @@ static void append(struct list *l, const id128 *v, size_t n)
 }
 
 // The changes of all jobs as one.
-static bool join(struct arena *a, struct job_made *const *v, size_t n, struct manifest_change *c,
+static bool join(struct arena *a, struct job_result *const *v, size_t n, struct manifest_change *c,
                  err *e)
 {
     size_t blocks = 0;
@@ -687,7 +714,7 @@ static bool join(struct arena *a, struct job_made *const *v, size_t n, struct ma
     struct list remove = {ARENA_ARRAY(a, id128, ids + 1), 0};
     struct list expire = {ARENA_ARRAY(a, id128, ids + 1), 0};
     struct list needs = {ARENA_ARRAY(a, id128, ids + 1), 0};
-    if (!add || !remove.v || !expire.v || !needs.v) return arena_ok(a, e);
+    if (!add || !remove.v || !expire.v || !needs.v) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         const struct task *j = v[i]->task;
         if (v[i]->n) memcpy(add + c->add_count, v[i]->blocks, v[i]->n * sizeof *add);
@@ -696,6 +723,7 @@ static bool join(struct arena *a, struct job_made *const *v, size_t n, struct ma
         append(&expire, j->expire, j->expire_count);
         append(&needs, j->needs, j->need_count);
     }
+    assert(c->add_count == blocks && remove.n + expire.n + needs.n == ids);
     c->add = add;
     c->remove = remove.v;
     c->remove_count = remove.n;
@@ -706,9 +734,10 @@ static bool join(struct arena *a, struct job_made *const *v, size_t n, struct ma
     return true;
 }
 
-bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
+bool job_commit(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n,
                 err *e)
 {
+    assert(n > 0);
     struct arena a;
     struct manifest_change c = {.begun_ns = b->begun_ns,
                                 .begun_boot_ns = b->begun_boot_ns,

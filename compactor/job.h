@@ -52,7 +52,7 @@ struct job_report {
 };
 
 // Blocks that are created and not yet named by a manifest.
-struct job_made {
+struct job_result {
     struct arena arena;
     const struct task *task;
     struct manifest_block *blocks;
@@ -62,16 +62,16 @@ struct job_made {
 
 // Reads, merges and creates. If one of these fails, it deletes what it made; data_loss names the
 // object, and the report says which source that is. job_release in any case.
-bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
-              err *e) MUST_CHECK;
-void job_release(struct job_made *m);
+bool job_make(const struct job_bench *b, struct req *r, const struct task *j,
+              struct job_result *out, err *e) MUST_CHECK;
+void job_release(struct job_result *m);
 
 // Names the blocks of n jobs of one plan, all or none. Fails with aborted if a source of one of
 // them was replaced meanwhile: then nothing names their blocks, and they must be planned again.
-bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
+bool job_commit(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n,
                 err *e) MUST_CHECK;
 
 // Deletes the blocks of a job whose commit was refused (aborted), unless the newest version names
 // one of them or cannot be read: then they stay for the sweep. Must not be called after any other
 // failure of a commit, which may have landed, or land later.
-void job_discard(const struct job_bench *b, struct req *r, struct job_made *m);
+void job_discard(const struct job_bench *b, struct req *r, struct job_result *m);

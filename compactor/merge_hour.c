@@ -53,7 +53,7 @@ static bool add_minute(struct minutes *m, int64_t first, const struct block_tota
 // Moves the minutes that have profiles to the front; returns how many there are.
 static size_t close_minutes(struct minutes *m, int64_t first)
 {
-    size_t n = 0;
+    size_t n = 0;  // n <= i, so no minute is written over before it is read
     for (size_t i = 0; i < MINUTES; i++) {
         if (m->v[i].profiles == 0) continue;
         struct block_total t = m->v[i];
@@ -110,6 +110,7 @@ static bool spool_series(struct hour *h, const struct key_group *g,
     struct service_merge *s = h->service;
     struct spooled *to = &h->v[h->n];
     struct vector_entry *v = NULL;
+    assert(h->series.profiles == 0);  // the series before was taken
     if (!sum_rows(h, g, &minutes, e)) return false;
     if (h->series.profiles == 0) return true;
     size_t totals = close_minutes(&minutes, first_minute(h));
@@ -124,6 +125,7 @@ static bool spool_series(struct hour *h, const struct key_group *g,
         return false;
     }
     s->merge->node_entries += to->entries;
+    // Series that sampling left without stacks are not in ALL: its sums are those of all profiles.
     if (!g->v[0].key->sampled) {
         if (!merge_sums_add(&h->all, v, to->entries, 1, e) ||
             !merge_sums_note(&h->all, to->node.profiles, to->node.total, to->node.first_ns,
@@ -145,7 +147,7 @@ static bool unspool(struct hour *h, const struct spooled *x, struct vector_entry
     service_tidy(h->service);
     *v = ARENA_ARRAY(a, struct vector_entry, x->entries + 1);
     *totals = ARENA_ARRAY(a, struct block_total, x->totals + 1);
-    if (!*v || !*totals) return arena_ok(a, e);
+    if (!*v || !*totals) return arena_fail(a, e);
     size_t n = x->entries * sizeof **v;
     return spool_get(&h->spool, x->at, n, (char *)*v, e) &&
            spool_get(&h->spool, x->at + n, x->totals * sizeof **totals, (char *)*totals, e);
@@ -153,7 +155,7 @@ static bool unspool(struct hour *h, const struct spooled *x, struct vector_entry
 
 // ---- out
 
-struct made {
+struct key_sums {
     enum block_class class;
     labels ls;
     struct block_node node;
@@ -163,7 +165,7 @@ struct made {
     size_t total_count;
 };
 
-static bool write(struct hour *h, str type, const struct made *k, err *e)
+static bool write(struct hour *h, str type, const struct key_sums *k, err *e)
 {
     struct service_merge *s = h->service;
     str columns = {0};
@@ -178,7 +180,7 @@ static bool write(struct hour *h, str type, const struct made *k, err *e)
     return true;
 }
 
-static bool write_sums(struct hour *h, str type, struct made *k, struct merge_sums *sums,
+static bool write_sums(struct hour *h, str type, struct key_sums *k, struct merge_sums *sums,
                        struct minutes *minutes, err *e)
 {
     struct vector_entry *v = NULL;
@@ -202,7 +204,8 @@ static int order_projections(const void *a, const void *b)
 static bool write_projection(struct hour *h, str type, struct spooled *const *v, size_t n, err *e)
 {
     struct minutes minutes = {0};
-    struct made k = {.class = BLOCK_PROJECTION, .ls = v[0]->projection};
+    assert(n > 0 && h->series.profiles == 0);
+    struct key_sums k = {.class = BLOCK_PROJECTION, .ls = v[0]->projection};
     for (size_t i = 0; i < n; i++) {
         const struct block_node *node = &v[i]->node;
         struct vector_entry *entries = NULL;
@@ -223,7 +226,7 @@ static bool write_projection(struct hour *h, str type, struct spooled *const *v,
 static bool write_projections(struct hour *h, str type, err *e)
 {
     struct spooled **order = ARENA_ARRAY(&h->type, struct spooled *, h->n + 1);
-    if (!order) return arena_ok(&h->type, e);
+    if (!order) return arena_fail(&h->type, e);
     for (size_t i = 0; i < h->n; i++)
         order[i] = &h->v[i];
     qsort(order, h->n, sizeof(struct spooled *), order_projections);
@@ -245,13 +248,13 @@ static bool write_series(struct hour *h, str type, err *e)
         struct vector_entry *v = NULL;
         struct block_total *totals = NULL;
         if (!unspool(h, x, &v, &totals, e)) return false;
-        const struct made k = {.class = BLOCK_SERIES,
-                               .ls = x->group.v[0].ls,
-                               .node = x->node,
-                               .v = v,
-                               .n = x->entries,
-                               .totals = totals,
-                               .total_count = x->totals};
+        const struct key_sums k = {.class = BLOCK_SERIES,
+                                   .ls = x->group.v[0].ls,
+                                   .node = x->node,
+                                   .v = v,
+                                   .n = x->entries,
+                                   .totals = totals,
+                                   .total_count = x->totals};
         if (!write(h, type, &k, e)) return false;
     }
     return true;
@@ -261,19 +264,22 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
 {
     struct service_merge *s = h->service;
     struct block_dropped_labels dropped;
+    assert(from < to && to <= s->key_count && h->all.profiles == 0);
     str type = key_type(&s->keys[from]);
     spool_clear(&h->spool);
     arena_release(&h->type);
     h->n = 0;
     h->all_minutes = (struct minutes){0};
     h->v = ARENA_ARRAY(&h->type, struct spooled, to - from);
-    if (!h->v) return arena_ok(&h->type, e);
+    if (!h->v) return arena_fail(&h->type, e);
     if (!dropped_of(s, type, &dropped, e)) return false;
     for (size_t at = from; at < to;) {
         struct key_group g = service_group(s, &at);
         if (!spool_series(h, &g, &dropped, e)) return false;
     }
-    struct made all = {.class = BLOCK_ALL};
+    // In the order of classes: a writer takes keys in order only.
+    static_assert(BLOCK_ALL < BLOCK_PROJECTION && BLOCK_PROJECTION < BLOCK_SERIES, "order of keys");
+    struct key_sums all = {.class = BLOCK_ALL};
     return (h->all.profiles == 0 || write_sums(h, type, &all, &h->all, &h->all_minutes, e)) &&
            block_dropped(s->writer, type, dropped.v, dropped.n, e) &&
            write_projections(h, type, e) && write_series(h, type, e);
@@ -282,6 +288,7 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
 bool merge_hour(struct service_merge *s, err *e)
 {
     struct mem_budget *memory = s->merge->memory;
+    assert(s->merge->what == MERGE_HOUR && s->merge->hours == 1);
     struct hour h = {.service = s, .hour = s->merge->from_hour};
     spool_init(&h.spool, s->merge->scratch, memory);
     arena_init(&h.type, memory, SIZE_MAX);

@@ -35,17 +35,19 @@ static bool take_symbols(struct service_merge *s, struct input *in,
     }
     const struct symbols_room room = {t.string_count, t.function_count, t.mapping_count,
                                       t.frame_count, t.stack_count};
+    // The first table decides the room: those of the other sources are mostly the same rows again.
     ok = ok && (to->t.stack_count > 1 || symbols_reserve(to, &room, e)) &&
          symbols_remap_init(&map, &tmp, &t, to, e);
     if (ok) symbols_remap_hint(&map, hints);
+    // Stack 0, the empty one, is number 0 in every table.
     uint32_t *stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
-    if (ok && !stacks) ok = arena_ok(&s->arena, e);
+    if (ok && !stacks) ok = arena_fail(&s->arena, e);
     for (uint32_t i = 1; stacks && ok && i < t.stack_count; i++) {
         stacks[i] = symbols_remap_stack(&map, i, e);
         ok = stacks[i] != MAP_NONE;
     }
     in->stacks = stacks;
-    arena_release(&tmp);
+    arena_release(&tmp);  // with the source's texts: symbols_remap copied those that are new
     return ok;
 }
 
@@ -95,6 +97,7 @@ static bool open_vectors(struct service_merge *s, struct input *in, err *e)
     const struct block_frames *f = &in->index.vectors;
     uint64_t n = f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
     if (!writes_rows(s->merge) || n == 0 || in->source->mask) return true;
+    // in->vectors has new numbers + 1 in 32 bits, so that 0 says that a vector has none yet.
     if (n >= UINT32_MAX) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "block %.*s has too many vectors",
                        STR(in->source->block.name));
@@ -115,12 +118,13 @@ bool service_open(struct service_merge *s, str name, err *e)
     struct block_merge *m = s->merge;
     struct symbols all;
     struct symbols_hints hints;
+    assert(!s->inputs && s->writer && m->part < MAX(m->parts, 1u));
     arena_init(&s->arena, m->memory, SIZE_MAX);
     arena_init(&s->group, m->memory, SIZE_MAX);
     arena_init(&s->scratch, m->memory, SIZE_MAX);
     buf_init(&s->columns, m->memory, SIZE_MAX);
     s->inputs = ARENA_ARRAY(&s->arena, struct input, m->source_count);
-    if (!s->inputs) return arena_ok(&s->arena, e);
+    if (!s->inputs) return arena_fail(&s->arena, e);
     if (!symbols_init(&all, m->memory, e)) return false;
     symbols_hints_init(&hints, m->memory);
     bool ok = true;
@@ -164,6 +168,9 @@ str key_type(const struct input_key *k)
     return k->input->index.types[k->key->type];
 }
 
+// Rows of a block are in order of type, class and labels. Equal keys are ordered by their places in
+// memory, which are those of the sources: the order is total, so every merge of the same sources
+// writes the same bytes.
 static int order_keys(const void *a, const void *b)
 {
     const struct input_key *x = a;
@@ -186,6 +193,8 @@ static bool add_key(struct service_merge *s, struct input *in, const struct bloc
     bool wanted = false;
     assert(as < BLOCK_CLASSES);
     struct input_key *to = &s->keys[s->key_count];
+    // Written where the next key goes, and kept only if it is wanted: service_keys made one row
+    // more than there can be keys.
     *to = (struct input_key){.input = in, .key = k, .class = as};
     s->as = as;
     if (!fn(s, in, k, &to->ls, &wanted, arg, e)) return false;
@@ -212,7 +221,7 @@ bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
     for (size_t i = 0; i < s->input_count; i++)
         most += each * s->inputs[i].index.key_count;
     s->keys = ARENA_ARRAY(&s->arena, struct input_key, most + 1);
-    if (!s->keys) return arena_ok(&s->arena, e);
+    if (!s->keys) return arena_fail(&s->arena, e);
     for (size_t i = 0; i < s->input_count; i++) {
         struct input *in = &s->inputs[i];
         bool whole = is_part(s->merge, &in->source->block.footer.about);
@@ -224,6 +233,7 @@ bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
             }
         }
     }
+    assert(s->key_count <= most);
     if (s->key_count) qsort(s->keys, s->key_count, sizeof *s->keys, order_keys);
     return true;
 }
@@ -247,6 +257,7 @@ struct key_group service_group(const struct service_merge *s, size_t *at)
 
 size_t service_type_end(const struct service_merge *s, size_t at)
 {
+    assert(at < s->key_count);
     str type = key_type(&s->keys[at]);
     while (at < s->key_count && str_eq(key_type(&s->keys[at]), type))
         at++;
@@ -271,7 +282,7 @@ static bool load_rows(struct input *in, uint64_t row, err *e)
     const struct block_index *x = &in->index;
     if (f->frame && row - f->frame->first < f->frame->count) return true;
     arena_release(&f->arena);
-    f->frame = NULL;
+    f->frame = NULL;  // until all of it is parsed: a frame that failed is not taken for loaded
     const struct block_frame *heads = block_frame_of(&x->heads, row);
     const struct block_frame *details = block_frame_of(&x->details, row);
     const struct block_frame *spans = block_frame_of(&x->spans, row);
@@ -318,10 +329,14 @@ bool input_map(struct service_merge *s, const struct input *in, str columns,
                struct vector_entry **v, size_t *n, err *e)
 {
     const uint32_t count = in->index.stack_count;
+    assert(in->stacks);  // masks have no map, and none of their vectors is read
     if (!columns_entries(&s->scratch, columns, count, v, n, e)) {
         if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
         return wrap(in, e);
     }
+    // Siblings in the new table are in the order in which they were first seen. So the map keeps
+    // the order of the first source's stacks, and mostly that of the others: then nothing is
+    // sorted.
     bool ordered = true;
     uint32_t last = 0;
     for (size_t i = 0; i < *n; i++) {
@@ -407,6 +422,7 @@ static bool before(const struct row_feed *x, const struct row_feed *y)
 
 static void sift(struct row_merge *m, size_t at)
 {
+    assert(at < m->n);
     struct row_feed f = m->feeds[at];
     for (;;) {
         size_t child = 2 * at + 1;
@@ -421,6 +437,7 @@ static void sift(struct row_merge *m, size_t at)
 
 static bool load_feed(struct row_feed *f, err *e)
 {
+    assert(f->row < f->end);
     if (!load_rows(f->input, f->row, e)) return false;
     const struct rows_frame *rows = &f->input->rows;
     assert(rows->frame);
@@ -432,7 +449,8 @@ static bool load_feed(struct row_feed *f, err *e)
 }
 
 // The first row of a key that is in a later hour than this one. Rows of a key are in order of time,
-// so a binary search over frames finds it.
+// so a binary search over frames finds it. SEARCH (base/search.h) does not serve: each comparison
+// may have to read a frame, and may fail.
 static bool seek_hour(struct row_feed *f, uint64_t *row, int64_t hour, err *e)
 {
     uint64_t lo = f->row;
@@ -471,7 +489,7 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
     *m = (struct row_merge){.service = s};
     map_init(&m->seen_map, s->merge->memory);
     m->feeds = ARENA_ARRAY(&s->group, struct row_feed, g->n);
-    if (!m->feeds) return arena_ok(&s->group, e);
+    if (!m->feeds) return arena_fail(&s->group, e);
     for (size_t i = 0; i < g->n; i++) {
         const struct block_key_ref *k = g->v[i].key;
         if (k->row_count == 0) continue;
@@ -520,7 +538,7 @@ static bool find_seen(struct row_merge *m)
 // are in the same ms, and those of earlier ones can be forgotten.
 static bool was_seen(struct row_merge *m, const struct row_feed *f, bool *seen, err *e)
 {
-    int64_t ms = slot_of(f->time_ns + 1, 1000000);
+    int64_t ms = slot_after(f->time_ns, 1000000);
     if (ms != m->seen_ms) {
         m->seen_count = 0;
         map_release(&m->seen_map);
@@ -528,13 +546,14 @@ static bool was_seen(struct row_merge *m, const struct row_feed *f, bool *seen, 
     m->seen_ms = ms;
     if (!arena_grow(&m->service->group, &m->seen, &m->seen_cap, m->seen_count + 1,
                     sizeof *m->seen)) {
-        return arena_ok(&m->service->group, e);
+        return arena_fail(&m->service->group, e);
     }
     m->seen[m->seen_count] = f->id;
     *seen = find_seen(m);
     if (*seen) return true;
     size_t n = ++m->seen_count;
     if (n < SEEN_FEW) return true;
+    // The map begins when the ids become too many to compare, with those that there are already.
     for (size_t i = n == SEEN_FEW ? 0 : n - 1; i < n; i++) {
         if (!map_put(&m->seen_map, hash_id(m->seen[i]), (uint32_t)i, e)) return false;
     }
@@ -553,6 +572,7 @@ bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err
         // The feed of the row given last is advanced only now: its frame had to stay for the
         // caller.
         if (m->has_last) {
+            assert(m->n > 0);
             struct row_feed *top = &m->feeds[0];
             m->has_last = false;
             if (++top->row == top->end)
@@ -567,6 +587,7 @@ bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err
         const struct row_feed *f = &m->feeds[0];
         if (!was_seen(m, f, &seen, e)) return false;
         m->has_last = true;
+        // A mask's row is in a leaf already: it is not given, but its copies are known by it.
         m->duplicates += seen && !f->mask;
         if (seen || f->mask) continue;
         const struct rows_frame *rows = &f->input->rows;

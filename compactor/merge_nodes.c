@@ -39,7 +39,7 @@ static bool counts(const struct service_merge *s, const struct input *in, int64_
 {
     const uint32_t pack = s->pack;
     const struct block_merge_source *src = in->source;
-    int64_t hour = slot_of(slot_start(slot, width) + 1, SLOT_HOUR);
+    int64_t hour = slot_after(slot_start(slot, width), SLOT_HOUR);  // the first hour of the slot
     if (src->span_count == 0) return true;
     for (size_t i = 0; i < src->span_count; i++) {
         const struct plan_span *x = &src->spans[i];
@@ -53,6 +53,8 @@ static bool counts(const struct service_merge *s, const struct input *in, int64_
 
 // ---- keys
 
+// The labels that projections of a type leave out. They are found once for each type, and a
+// service has few types.
 static const struct block_dropped_labels *dropped_for(struct nodes *x, str type, err *e)
 {
     for (size_t i = 0; i < x->type_count; i++) {
@@ -80,6 +82,7 @@ static const struct block_dropped_labels *dropped_for(struct nodes *x, str type,
 static bool wanted(struct service_merge *s, struct input *in, const struct block_key_ref *k,
                    labels *ls, bool *is, void *arg, err *e)
 {
+    assert(s->as < BLOCK_CLASSES);
     *is = s->merge->classes >> s->as & 1;
     *ls = s->as == BLOCK_ALL ? (labels){0} : k->ls;
     if (!*is || s->as != BLOCK_PROJECTION) return true;
@@ -113,7 +116,7 @@ static bool find_children(struct nodes *x, const struct key_group *g, struct chi
         most += g->v[i].key->node_count;
     *n = 0;
     *out = ARENA_ARRAY(&x->key, struct child, most + 1);
-    if (!*out) return arena_ok(&x->key, e);
+    if (!*out) return arena_fail(&x->key, e);
     for (size_t i = 0; i < g->n; i++) {
         struct input *in = g->v[i].input;
         int64_t width = width_of_nodes(in);
@@ -143,6 +146,7 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
                              e)) {
             return false;
         }
+        // The vector of an only child is written as it is: it is not added up and taken apart.
         if (n > 1 && !merge_sums_add(&x->sums, entries, count, 1, e)) return false;
     }
     const struct block_node node = {.slot = v->slot,
@@ -153,6 +157,7 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
                                     .last_ns = x->sums.last_ns};
     struct vector_entry *sum = NULL;
     size_t sum_count = 0;
+    // In any case, as it is what clears profiles and times for the next node.
     if (!merge_sums_take(&x->sums, &s->scratch, &sum, &sum_count, e)) return false;
     if (n > 1) {
         entries = sum;
@@ -163,6 +168,7 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
            block_node(s->writer, &node, columns, e);
 }
 
+// A sum that did not fit left some stacks added: taking them is what clears them.
 static bool forget_sums(struct nodes *x, err *e)
 {
     struct vector_entry *v = NULL;
@@ -176,7 +182,7 @@ static size_t slots_among(const struct child *v, size_t n, int64_t width)
 {
     size_t slots = 0;
     for (size_t i = 0; i < n; i++)
-        slots += i == 0 || slot_of(v[i].own + 1, width) != slot_of(v[i - 1].own + 1, width);
+        slots += i == 0 || slot_after(v[i].own, width) != slot_after(v[i - 1].own, width);
     return slots;
 }
 
@@ -185,8 +191,9 @@ static size_t slots_among(const struct child *v, size_t n, int64_t width)
 static bool write_nodes(struct nodes *x, struct child *v, size_t n, int64_t width, int64_t below,
                         err *e)
 {
+    assert(width > 0 && width > below);
     for (size_t i = 0; i < n; i++)
-        v[i].slot = slot_of(v[i].own + 1, width);
+        v[i].slot = slot_after(v[i].own, width);
     if (n) qsort(v, n, sizeof *v, order_children);
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
@@ -244,10 +251,10 @@ static bool find_totals(struct nodes *x, const struct key_group *g, struct block
     size_t most = 0;
     for (size_t i = 0; i < g->n; i++)
         most += g->v[i].key->total_count;
-    most = MIN(most, TOTALS_AT_ONCE);
+    most = MIN(most, TOTALS_AT_ONCE);  // and one more, which makes it full
     *n = 0;
     *out = ARENA_ARRAY(&x->key, struct block_total, most + 1);
-    if (!*out) return arena_ok(&x->key, e);
+    if (!*out) return arena_fail(&x->key, e);
     for (size_t i = 0; i < g->n; i++) {
         struct input *in = g->v[i].input;
         int64_t width = width_of_totals(in);
@@ -255,7 +262,7 @@ static bool find_totals(struct nodes *x, const struct key_group *g, struct block
             struct block_total *t = &(*out)[*n];
             if (!input_total(in, g->v[i].key->first_total + k, t, e)) return false;
             if (!counts(x->service, in, t->slot, width)) continue;
-            t->slot = slot_of(slot_start(t->slot, width) + 1, x->total_width);
+            t->slot = slot_after(slot_start(t->slot, width), x->total_width);
             if (++*n <= most) continue;
             if (!join_totals(*out, n, e)) return false;
             if (*n > most) return err_set(e, ERR_DATA_LOSS, "a key has totals of too many slots");
@@ -286,6 +293,7 @@ static bool write_key(struct nodes *x, const struct key_group *g, bool *first, e
     arena_release(&x->key);
     if (!find_children(x, g, &v, &n, e) || !find_totals(x, g, &totals, &total_count, e))
         return false;
+    // No node counts here: the key is of other hours or packs, and totals alone answer nothing.
     if (n == 0) return true;
     if (class == BLOCK_PROJECTION && *first) {
         const struct block_dropped_labels *d = dropped_for(x, type, e);
@@ -306,6 +314,7 @@ static bool write_key(struct nodes *x, const struct key_group *g, bool *first, e
 bool merge_nodes(struct service_merge *s, err *e)
 {
     bool hours = s->merge->what == MERGE_PACK;
+    assert(hours || s->merge->what == MERGE_DAY || s->merge->what == MERGE_WINDOW);
     struct nodes x = {.service = s,
                       .node_width = hours ? SLOT_HOUR : SLOT_DAY,
                       .total_width = hours ? SLOT_MINUTE : SLOT_HOUR};

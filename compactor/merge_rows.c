@@ -26,7 +26,7 @@ bool labels_without(struct service_merge *s, labels ls, const struct block_dropp
                     labels *out, err *e)
 {
     label *v = ARENA_ARRAY(&s->arena, label, ls.n + 1);
-    if (!v) return arena_ok(&s->arena, e);
+    if (!v) return arena_fail(&s->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < ls.n; i++) {
         if (!str_among(ls.v[i].name, dropped->v, dropped->n)) v[n++] = ls.v[i];
@@ -42,7 +42,7 @@ static bool add_name(struct service_merge *s, str name, struct block_dropped_lab
         at++;
     if (at < all->n && str_eq(all->v[at], name)) return true;
     str *v = ARENA_ARRAY(&s->arena, str, all->n + 1);
-    if (!v) return arena_ok(&s->arena, e);
+    if (!v) return arena_fail(&s->arena, e);
     for (uint32_t i = 0; i <= all->n; i++)
         v[i] = i < at ? all->v[i] : i == at ? name : all->v[i - 1];
     *all = (struct block_dropped_labels){v, all->n + 1};
@@ -107,12 +107,14 @@ static bool add_five(struct service_merge *s, struct five *to, const struct merg
 {
     struct merge_sums *sums = &to->sums;
     err fault = {0};
+    assert(!to->spoiled);
     to->entries += n;
     if (!sums->sums && !merge_sums_init(sums, s->merge->memory, s->stack_count, e)) return false;
     if (merge_sums_add(sums, v, n, row->factor, &fault) &&
         merge_sums_note(sums, 1, row->total, row->time_ns, row->time_ns, &fault)) {
         return true;
     }
+    // Not a failure of the job: a node only saves work, and the rows are written in any case.
     to->spoiled = true;
     merge_sums_release(sums);
     return true;
@@ -170,7 +172,7 @@ static bool map_spans(struct service_merge *s, const struct merged_row *row, str
     if (!f->spans || f->spans[row->place].n == 0) return true;
     const struct block_row_spans *from = &f->spans[row->place];
     struct block_span *to = ARENA_ARRAY(&s->scratch, struct block_span, from->n);
-    if (!to) return arena_ok(&s->scratch, e);
+    if (!to) return arena_fail(&s->scratch, e);
     for (uint32_t i = 0; i < from->n; i++) {
         struct vector_entry *v = NULL;
         size_t n = 0;
@@ -223,7 +225,7 @@ static bool write_group(struct service_merge *s, const struct key_group *g, err 
     bool begun = false;
     bool ok = row_merge_begin(&m, s, g, e);
     while (ok && (ok = row_merge_next(&m, &row, &more, e)) && more) {
-        if (FAULT_ERRNO("compact.row.lost")) continue;
+        if (FAULT_ERRNO("compact.row.lost")) continue;  // tests see that check_rows finds it
         if (!begun) ok = block_key(s->writer, BLOCK_SERIES, key_type(&g->v[0]), g->v[0].ls, e);
         begun = true;
         s->rows_out++;
@@ -238,6 +240,7 @@ static bool write_group(struct service_merge *s, const struct key_group *g, err 
 
 static bool write_fives(struct service_merge *s, struct fives *f, str type, bool *begun, err *e)
 {
+    assert(f->lo <= f->hi && f->hi <= FIVES_AN_HOUR);
     for (size_t i = f->lo; i < f->hi; i++) {
         struct merge_sums *sums = &f->v[i - f->lo].sums;
         struct vector_entry *v = NULL;
@@ -261,7 +264,9 @@ static bool write_fives(struct service_merge *s, struct fives *f, str type, bool
     return true;
 }
 
-// As many slots at once as a quarter of the memory allows.
+// As many slots at once as a quarter of the memory allows. The sums of a slot are dense, 8 bytes
+// for each stack of the service, so a service of a million stacks takes 8 MB for each slot. With
+// fewer slots at once the rows of the hour are read once for each lot of them.
 static size_t fives_at_once(const struct service_merge *s, size_t all)
 {
     size_t limit = atomic_load(&s->merge->memory->limit);
@@ -288,6 +293,8 @@ static bool prepare_hour(struct service_merge *s, size_t from, size_t to, int64_
                          bool *begun, err *e)
 {
     const bool leaf = s->merge->what == MERGE_LEAF;
+    assert(from < to && to <= s->key_count && s->merge->hours == 1);
+    assert(width == SLOT_HOUR || width == SLOT_FIVE);
     const size_t all = leaf ? (size_t)(SLOT_HOUR / width) : 1;
     const size_t step = leaf ? fives_at_once(s, all) : all;
     struct five v[FIVES_AN_HOUR] = {0};
@@ -319,6 +326,8 @@ static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e
     const int64_t width = width_of_nodes(s, from, to, hours);
     bool begun = false;
     bool ok = true;
+    // row_merge_begin leaves out the rows of other hours than the merge's: for each pass these are
+    // one hour, and after the last one all of the block again, for write_group.
     m->hours = 1;
     for (uint32_t i = 0; ok && i < hours; i++) {
         m->from_hour = first + i;
@@ -368,12 +377,15 @@ static bool check_rows(struct service_merge *s, err *e)
 
 bool merge_rows(struct service_merge *s, err *e)
 {
+    assert(s->merge->what == MERGE_ROWS || s->merge->what == MERGE_LEAF);
     if (!service_keys(s, series_labels, NULL, e)) return false;
     for (size_t from = 0; from < s->key_count;) {
         size_t to = service_type_end(s, from);
         struct block_dropped_labels dropped = {0};
         str type = key_type(&s->keys[from]);
         bool leaf = s->merge->what == MERGE_LEAF;
+        // A leaf decides which labels projections leave out; an intermediate file hands on what
+        // its sources say.
         if (!(leaf ? churn_find(&s->arena, s->keys + from, to - from, &dropped, e)
                    : dropped_of(s, type, &dropped, e)) ||
             !block_dropped(s->writer, type, dropped.v, dropped.n, e)) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A bit for each stack that has a sum, and a bit for each word of these bits. Taking the sums goes
+// from set bit to set bit, so a node of a hundred stacks costs little beside a million others.
 #include "compactor/merge_sums.h"
 
 static size_t words(uint32_t n)
@@ -6,6 +9,7 @@ static size_t words(uint32_t n)
     return (size_t)n / 64 + 1;
 }
 
+// Also the identities of MIN and MAX, so that the first note needs no case of its own.
 static void forget(struct merge_sums *s)
 {
     s->profiles = 0;
@@ -39,6 +43,7 @@ void merge_sums_release(struct merge_sums *s)
 bool merge_sums_add(struct merge_sums *s, const struct vector_entry *v, size_t n, int64_t factor,
                     err *e)
 {
+    assert(s->tops);
     for (size_t i = 0; i < n; i++) {
         uint32_t row = v[i].stack;
         int64_t value = v[i].value;
@@ -79,7 +84,7 @@ static size_t walk(const struct merge_sums *s, struct vector_entry *to)
             for (uint64_t mark = s->marks[w]; mark; mark &= mark - 1) {
                 uint32_t row = (uint32_t)(w * 64 + (size_t)__builtin_ctzll(mark));
                 to[n] = (struct vector_entry){row, s->sums[row]};
-                n += s->sums[row] != 0;
+                n += s->sums[row] != 0;  // values may have added up to nothing: no entry
                 s->sums[row] = 0;
             }
             s->marks[w] = 0;
@@ -92,8 +97,10 @@ static size_t walk(const struct merge_sums *s, struct vector_entry *to)
 bool merge_sums_take(struct merge_sums *s, struct arena *a, struct vector_entry **v, size_t *n,
                      err *e)
 {
+    assert(s->tops);
+    // Counted first: an arena cannot give back what an array has too much.
     *v = ARENA_ARRAY(a, struct vector_entry, walk(s, NULL) + 1);
-    if (!*v) return arena_ok(a, e);
+    if (!*v) return arena_fail(a, e);
     *n = walk(s, *v);
     forget(s);
     return true;

@@ -29,7 +29,8 @@ const char *job_kind_name(enum job_kind k)
 
 int64_t plan_floor(int64_t hour, int64_t hours)
 {
-    int64_t q = hour / hours;
+    assert(hours > 0);
+    int64_t q = hour / hours;  // C rounds towards 0, so hours before the epoch need the one less
     return hour % hours < 0 ? q - 1 : q;
 }
 
@@ -42,6 +43,7 @@ bool plan_is_due(struct planning *p, int64_t due_ns)
 
 struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n)
 {
+    assert(from <= to);
     size_t lo = SEARCH(at, 0, p->hour_count, p->hours[at].hour < from);
     size_t end = lo;
     while (end < p->hour_count && p->hours[end].hour < to)
@@ -56,6 +58,7 @@ bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_ho
 {
     size_t n = 0;
     const struct plan_hour *v = plan_hours_within(p, from_hour, from_hour + hours, &n);
+    // Kinds are numbered from the lowest level up, so these bits are the levels below.
     for (size_t i = 0; i < n; i++) {
         if (v[i].jobs & ((1u << kind) - 1)) return false;
     }
@@ -84,6 +87,7 @@ static bool is_much(const struct plan_settings *set, const struct plan_amount *m
 bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_ns)
 {
     const struct plan_settings *set = p->settings;
+    assert(m->kind < JOB_KINDS && m->hours > 0);
     if (*due_ns <= p->state->now_ns) return true;
     bool early =
         (set->asked || is_much(set, m)) && plan_is_quiet(p, m->kind, m->from_hour, m->hours);
@@ -124,6 +128,8 @@ struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
     return m;
 }
 
+// Intervals are aligned to the epoch instead of to the last time: all compactors come to the same
+// moment, and a job that was late does not make the next ones late.
 int64_t plan_next_slot(int64_t made_ns, int64_t interval)
 {
     if (interval <= 0) return made_ns;
@@ -145,6 +151,7 @@ const struct manifest_block **plan_blocks(struct planning *p, enum block_kind ki
                                           int64_t to, size_t *n)
 {
     const struct manifest_block **v = p->by_kind[kind];
+    assert(v && from <= to);  // sort_out made the lists of all kinds
     size_t lo = SEARCH(at, 0, p->kind_count[kind], v[at]->from_hour < from);
     size_t end = lo;
     while (end < p->kind_count[kind] && v[end]->from_hour < to)
@@ -182,6 +189,7 @@ static uint64_t segment_bytes(const struct planning *p, const struct plan_hour *
     const struct plan_state *s = p->state;
     uint64_t bytes = 0;
     size_t n = 0;
+    assert(h->first_segment + h->segment_count <= s->segment_count);
     for (size_t i = h->first_segment; n < h->segment_count; i++) {
         if (s->damaged && s->damaged[i]) continue;
         bytes += s->segments[i].bytes;
@@ -225,10 +233,11 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
         if (!plan_is_time(p, &m, &due)) return true;
     }
     h->pending = true;
+    assert(h->segment_count > 0);
     struct task *j = plan_add(p, JOB_LEAF, h->hour, 1);
     struct job_source *v =
         ARENA_ARRAY(p->a, struct job_source, h->segment_count + h->leaf_count + 1);
-    if (!j || !v) return arena_ok(p->a, e);
+    if (!j || !v) return arena_fail(p->a, e);
     size_t n = 0;
     const struct plan_state *s = p->state;
     for (size_t i = h->first_segment; n < h->segment_count; i++) {
@@ -236,6 +245,8 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
         v[n++].segment = &s->segments[i];
         j->bytes += s->segments[i].bytes;
     }
+    // The leaves that the hour has show which rows are copies. They must still be there when the
+    // new one is named, or rows that they have would be in no leaf, or in two.
     for (size_t i = 0; i < h->leaf_count; i++)
         v[n++] = (struct job_source){.block = h->leaves[i], .mask = true};
     j->due_ns = due;
@@ -263,7 +274,7 @@ static bool blocks_as_sources(struct planning *p, struct task *j,
                               const struct manifest_block *const *v, size_t n, err *e)
 {
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, n + 1);
-    if (!sources) return arena_ok(p->a, e);
+    if (!sources) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         sources[i].block = v[i];
         j->bytes += v[i]->bytes;
@@ -300,7 +311,8 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     if (plan_day_has_expired(p, plan_floor(h->hour, HOURS_A_DAY))) return true;
     h->pending = h->folds = true;
     struct task *j = plan_add(p, JOB_FOLD, h->hour, 1);
-    if (!j || !blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
+    if (!blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return false;
     j->due_ns = due;
     j->remove = ids_of(p, h->leaves, h->leaf_count);
     j->remove_count = h->leaf_count;
@@ -319,11 +331,11 @@ static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
     struct choice c = {.state = p->state, .live = p->live, .live_count = p->kind_count[BLOCK_RAW]};
     c.candidates = plan_blocks(p, BLOCK_HOURS, day, h->hour + 1, &n);
     c.candidates = plan_candidates(p, c.candidates, &n, h->series);
-    if (!c.candidates) return arena_ok(p->a, e);
+    if (!c.candidates) return arena_fail(p->a, e);
     c.n = n;
     if (!choose(p->a, &c, h->hour, 1, &h->chosen, e)) return false;
     id128 *v = ARENA_ARRAY(p->a, id128, h->leaf_count + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     h->unnamed = (struct leaf_set){v, 0};
     for (size_t i = 0; i < h->leaf_count; i++) {
         if (h->chosen.partial || !leaf_set_has(&h->chosen.leaves, h->leaves[i]->id))
@@ -338,6 +350,7 @@ static bool plan_hours(struct planning *p, err *e)
     for (size_t i = 0; i < p->hour_count; i++) {
         struct plan_hour *h = &p->hours[i];
         int64_t day = plan_floor(h->hour, HOURS_A_DAY);
+        assert(i == 0 || h[-1].hour < h->hour);  // each hour once, in order: SEARCH relies on it
         bool same = i && plan_floor(h[-1].hour, HOURS_A_DAY) == day;
         h->series = same ? h[-1].series : plan_needs_series(p, day);
         if (!choose_hour(p, h, e)) return false;
@@ -369,7 +382,7 @@ static bool find_leaves(struct planning *p, struct plan_hour *h, err *e)
     int64_t day = plan_floor(h->hour, HOURS_A_DAY) * HOURS_A_DAY;
     const struct manifest_block **all = plan_blocks(p, BLOCK_RAW, day, h->hour + 1, &n);
     const struct manifest_block **v = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         if (h->hour - all[i]->from_hour >= (int64_t)all[i]->hours) continue;
         h->wide = h->wide || all[i]->hours > 1;
@@ -391,6 +404,7 @@ static bool fill_hours(struct planning *p, err *e)
             h->segment_count += !(s->damaged && s->damaged[at]);
         if (!find_leaves(p, h, e)) return false;
     }
+    assert(at == s->segment_count);  // find_hours listed the hours of all of them
     return true;
 }
 
@@ -404,7 +418,7 @@ static bool find_hours(struct planning *p, err *e)
         if (s->blocks[i].kind == BLOCK_RAW) most += s->blocks[i].hours;
     }
     int64_t *v = ARENA_ARRAY(p->a, int64_t, most + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     size_t n = 0;
     for (size_t i = 0; i < s->segment_count; i++)
         v[n++] = s->segments[i].name.hour;
@@ -415,9 +429,10 @@ static bool find_hours(struct planning *p, err *e)
         for (size_t k = 0; b->kind == BLOCK_HOURS && k < b->cover_count; k++)
             v[n++] = b->covers[k].hour;
     }
+    assert(n <= most);
     qsort(v, n, sizeof *v, order_hours);
     p->hours = ARENA_ARRAY(p->a, struct plan_hour, n + 1);
-    if (!p->hours) return arena_ok(p->a, e);
+    if (!p->hours) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || v[i] != v[i - 1]) p->hours[p->hour_count++].hour = v[i];
     }
@@ -436,12 +451,13 @@ static bool sort_out(struct planning *p, err *e)
     const struct plan_state *s = p->state;
     for (int k = BLOCK_SEGMENT; k <= BLOCK_DAYS; k++) {
         p->by_kind[k] = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
-        if (!p->by_kind[k]) return arena_ok(p->a, e);
+        if (!p->by_kind[k]) return arena_fail(p->a, e);
     }
     p->bad = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
-    if (!p->bad) return arena_ok(p->a, e);
+    if (!p->bad) return arena_fail(p->a, e);
     for (size_t i = 0; i < s->block_count; i++) {
         enum block_kind k = s->blocks[i].kind;
+        assert(k <= BLOCK_DAYS);  // manifest_block_check saw to it
         if (s->damaged_blocks && s->damaged_blocks[i]) {
             p->bad[p->bad_count++] = &s->blocks[i];
             continue;
@@ -450,7 +466,7 @@ static bool sort_out(struct planning *p, err *e)
     }
     size_t n = p->kind_count[BLOCK_RAW];
     p->live = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
-    if (!p->live) return arena_ok(p->a, e);
+    if (!p->live) return arena_fail(p->a, e);
     memcpy(p->live, p->by_kind[BLOCK_RAW], n * sizeof *p->live);
     qsort(p->live, n, sizeof *p->live, order_blocks);
     return true;
@@ -468,6 +484,7 @@ static int order_jobs(const void *a, const void *b)
 bool plan_make(struct arena *a, const struct plan_state *s, const struct plan_settings *settings,
                struct plan *out, err *e)
 {
+    assert(s->counts && settings);
     *out = (struct plan){.next_due_ns = INT64_MAX};
     struct planning p = {.a = a, .state = s, .settings = settings, .out = out};
     if (!sort_out(&p, e) || !find_hours(&p, e) || !plan_hours(&p, e) || !plan_days(&p, e) ||

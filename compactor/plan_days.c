@@ -26,7 +26,7 @@ bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_bloc
     const struct manifest_block **v =
         plan_blocks(p, BLOCK_DAYS, day * HOURS_A_DAY, day * HOURS_A_DAY + 1, &all);
     *out = ARENA_ARRAY(p->a, const struct manifest_block *, all + 1);
-    if (!*out) return arena_ok(p->a, e);
+    if (!*out) return arena_fail(p->a, e);
     *n = 0;
     for (size_t i = 0; i < all; i++) {
         if (plan_is_day(v[i], day)) (*out)[(*n)++] = v[i];
@@ -52,10 +52,11 @@ static bool inspect_day(struct planning *p, int64_t day, bool series, struct day
     size_t n = d->n;
     if (series) {
         v = plan_candidates(p, d->own, &n, true);
-        if (!v) return arena_ok(p->a, e);
+        if (!v) return arena_fail(p->a, e);
     }
     d->again = n > 0;
     d->made = plan_newest_made(v, n);
+    // The day that a window has counts as well, as it does for queries: it is not made again.
     if (!series) {
         int64_t from = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
         v = plan_blocks(p, BLOCK_DAYS, from, (day + 1) * HOURS_A_DAY, &n);
@@ -71,11 +72,11 @@ static bool inspect_day(struct planning *p, int64_t day, bool series, struct day
 static bool take_leaves(struct gathering *g, err *e)
 {
     struct planning *p = g->p;
-    g->source_count = 0;
+    g->source_count = 0;  // the hour nodes: their leaves, which stay gathered, are read instead
     for (size_t i = 0; i < g->leaves.n; i++) {
         const struct manifest_block *leaf = plan_live_leaf(p, g->leaves.v[i]);
         assert(leaf);  // gather_are_live saw to it
-        if (!gather_source(g, leaf)) return arena_ok(p->a, e);
+        if (!gather_source(g, leaf)) return arena_fail(p->a, e);
     }
     return true;
 }
@@ -92,6 +93,7 @@ static bool gather_hours(struct gathering *g, int64_t day, struct day_hours *is,
 {
     size_t n = 0;
     struct plan_hour *hours = plan_hours_of_day(g->p, day, &n);
+    assert(n > 0);  // plan_days takes the days of the hours that there are
     *is = (struct day_hours){.needs = hours[0].series, .series = true};
     for (size_t i = 0; i < n; i++) {
         const struct chosen *c = &hours[i].chosen;
@@ -130,8 +132,8 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     int64_t since = d.again ? due : MAX(due, MIN(first, p->state->now_ns));
     if (is.pending && !plan_is_due(p, since + PLAN_PATIENCE_NS)) return true;
     struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
-    if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
-        return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
+    if (!gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e)) return false;
     if (by_rows && !take_leaves(&g, e)) return false;
     if (!gather_into(j, &g, e)) return false;
     j->due_ns = due;

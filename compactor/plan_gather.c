@@ -18,16 +18,18 @@ struct gathered *gather_source(struct gathering *g, const struct manifest_block 
 bool gather_span(struct gathering *g, const struct chosen_part *part, int64_t hour, uint32_t hours,
                  err *e)
 {
+    assert(hours > 0 && part->pack_lo <= part->pack_hi);
     struct gathered *s = gather_source(g, part->block);
-    if (!s) return arena_ok(g->p->a, e);
+    if (!s) return arena_fail(g->p->a, e);
     struct plan_span *last = s->n ? &s->spans[s->n - 1] : NULL;
+    // Children come in order of time, so runs of hours of the same packs become one span.
     if (last && last->pack_lo == part->pack_lo && last->pack_hi == part->pack_hi &&
         last->from_hour + last->hours == hour) {
         last->hours += hours;
         return true;
     }
     if (!arena_grow(g->p->a, &s->spans, &s->cap, s->n + 1, sizeof *s->spans))
-        return arena_ok(g->p->a, e);
+        return arena_fail(g->p->a, e);
     s->spans[s->n++] = (struct plan_span){hour, hours, part->pack_lo, part->pack_hi};
     return true;
 }
@@ -45,7 +47,8 @@ bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t ho
                   err *e)
 {
     if (!arena_grow(g->p->a, &g->covers, &g->cover_cap, g->cover_count + 1, sizeof *g->covers))
-        return arena_ok(g->p->a, e);
+        return arena_fail(g->p->a, e);
+    assert(g->cover_count == 0 || g->covers[g->cover_count - 1].hour < hour);
     g->covers[g->cover_count++] = (struct manifest_cover){.hour = hour,
                                                           .hours = hours,
                                                           .leaves = leaves->v,
@@ -56,6 +59,7 @@ bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t ho
 bool gather_empty(struct gathering *g, int64_t from, int64_t to, uint32_t hours, err *e)
 {
     static const struct leaf_set none;
+    assert(hours > 0);
     for (int64_t hour = from; hour < to; hour += hours) {
         if (!gather_cover(g, &none, hour, hours, e)) return false;
     }
@@ -65,7 +69,7 @@ bool gather_empty(struct gathering *g, int64_t from, int64_t to, uint32_t hours,
 bool gather_into(struct task *j, const struct gathering *g, err *e)
 {
     struct job_source *v = ARENA_ARRAY(g->p->a, struct job_source, g->source_count + 1);
-    if (!v) return arena_ok(g->p->a, e);
+    if (!v) return arena_fail(g->p->a, e);
     for (size_t i = 0; i < g->source_count; i++) {
         const struct gathered *from = &g->sources[i];
         v[i] =
@@ -122,7 +126,7 @@ bool gather_removed(struct planning *p, struct task *j, const struct manifest_bl
                     size_t n, err *e)
 {
     id128 *to = ARENA_ARRAY(p->a, id128, n + p->bad_count + 1);
-    if (!to) return arena_ok(p->a, e);
+    if (!to) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++)
         to[i] = v[i]->id;
     for (size_t i = 0; i < p->bad_count; i++) {

@@ -9,7 +9,8 @@ static bool add_leaf(struct gathering *g, const struct manifest_block *leaf, int
     const struct chosen_part whole = {leaf, 0, UINT32_MAX};
     if (leaf->hours > 1) return gather_span(g, &whole, hour, 1, e);
     if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1, sizeof *g->sources))
-        return arena_ok(g->p->a, e);
+        return arena_fail(g->p->a, e);
+    // A leaf of one hour comes once, with its hour, so it is not looked for as gather_source does.
     g->sources[g->source_count++] = (struct gathered){.block = leaf};
     return true;
 }
@@ -71,7 +72,7 @@ static bool replace_hours(struct planning *p, const struct gathering *g, int64_t
     int64_t from = day * HOURS_A_DAY;
     const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
     id128 *ids = ARENA_ARRAY(p->a, id128, n + 1);
-    if (!ids) return arena_ok(p->a, e);
+    if (!ids) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         if (!plan_has_series(v[i]) && is_covered(p, g, v[i])) ids[j->remove_count++] = v[i]->id;
     }
@@ -92,6 +93,7 @@ bool plan_hour_nodes(struct planning *p, int64_t day, err *e)
                             .hours = HOURS_A_DAY,
                             .newest_ns = INT64_MIN};
     struct plan_hour *hours = plan_hours_of_day(p, day, &n);
+    assert(n > 0);  // plan_days takes the days of the hours that there are
     for (size_t i = 0; i < n; i++) {
         has_nodes = has_nodes || hours[i].chosen.n;
         // Nodes of leaves that are about to be folded would be stale at once.
@@ -103,9 +105,10 @@ bool plan_hour_nodes(struct planning *p, int64_t day, err *e)
     int64_t over = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
     if (g.source_count && !has_nodes && plan_is_due(p, over)) m.enough = 1;
     if (g.source_count == 0 || !plan_is_time(p, &m, &due)) return true;
+    assert(g.cover_count > 0 && until > g.covers[0].hour);
     int64_t from = g.covers[0].hour;
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     j->due_ns = due;
     j->whole = hours[0].series;
     return gather_into(j, &g, e) && (!j->whole || replace_hours(p, &g, day, j, e));

@@ -27,7 +27,7 @@ static int order_ids(const void *a, const void *b)
 static bool name_leaves(struct planning *p, struct day *d, err *e)
 {
     id128 *v = ARENA_ARRAY(p->a, id128, d->leaf_count + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     for (size_t i = 0; i < d->leaf_count; i++)
         v[i] = d->leaves[i]->id;
     if (d->leaf_count) qsort(v, d->leaf_count, sizeof *v, order_ids);
@@ -39,6 +39,7 @@ static void inspect_day(struct planning *p, int64_t day, struct day *d)
 {
     *d = (struct day){.from = day * HOURS_A_DAY, .made = INT64_MIN, .first = INT64_MAX};
     d->hours = plan_hours_of_day(p, day, &d->hour_count);
+    assert(d->hour_count > 0);  // plan_day_leaves takes the days of the hours that there are
     d->leaves = plan_blocks(p, BLOCK_RAW, d->from, d->from + HOURS_A_DAY, &d->leaf_count);
     for (size_t i = 0; i < d->leaf_count; i++) {
         d->bytes += d->leaves[i]->bytes;
@@ -79,6 +80,7 @@ static bool has_pending(const struct day *d)
 static bool goes(const struct planning *p, const struct day *d, const struct manifest_block *b)
 {
     const struct plan_state *s = p->state;
+    assert(d->ids.n == d->leaf_count);  // name_leaves was called
     if (b->from_hour < d->from || b->from_hour + b->hours > d->from + HOURS_A_DAY) return false;
     for (size_t i = 0; i < b->cover_count; i++) {
         const struct manifest_cover *c = &b->covers[i];
@@ -101,7 +103,7 @@ static bool list_removed(struct planning *p, const struct day *d, struct task *j
         most += count[kind];
     }
     id128 *v = ARENA_ARRAY(p->a, id128, most + 1);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     size_t n = 0;
     for (size_t i = 0; i < d->leaf_count; i++)
         v[n++] = d->leaves[i]->id;
@@ -110,6 +112,7 @@ static bool list_removed(struct planning *p, const struct day *d, struct task *j
             if (goes(p, d, parents[kind][i])) v[n++] = parents[kind][i]->id;
         }
     }
+    assert(n <= most);
     j->remove = v;
     j->remove_count = n;
     return true;
@@ -119,7 +122,8 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
 {
     struct task *j = plan_add(p, JOB_FOLD, d->from, HOURS_A_DAY);
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, d->leaf_count + 1);
-    if (!j || !sources || !name_leaves(p, d, e)) return arena_ok(p->a, e);
+    if (!j || !sources) return arena_fail(p->a, e);
+    if (!name_leaves(p, d, e)) return false;
     for (size_t i = 0; i < d->leaf_count; i++)
         sources[i].block = d->leaves[i];
     j->sources = sources;
@@ -171,6 +175,7 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     int64_t since = d.wide ? due : MAX(due, MIN(d.first, now_ns));
     waits = waits && !plan_is_due(p, since + PLAN_PATIENCE_NS);
     if (!waits && !can_be_less(&d)) return true;
+    // Also while it waits: a fold or a node of one of the hours would be replaced with the day.
     for (size_t i = 0; i < d.hour_count; i++)
         d.hours[i].pending = d.hours[i].folds = true;
     return waits || day_leaf_job(p, &d, due, e);

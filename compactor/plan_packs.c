@@ -20,6 +20,7 @@ static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, i
                               struct plan_amount *m)
 {
     uint32_t widest = 0;
+    assert(n > 0);
     for (size_t i = 0; i < n; i++)
         widest = MAX(widest, v[i]->hours);
     int64_t oldest = INT64_MAX;
@@ -35,6 +36,7 @@ static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, i
             m->sources++;
         }
     }
+    // More packs than there are: two blocks of that width overlap, so there is no one pack yet.
     return packs > (uint64_t)UINT32_MAX + 1 ? v[0]->made_ns : oldest;
 }
 
@@ -78,8 +80,9 @@ bool plan_pack(struct planning *p, int64_t day, err *e)
     if (!series && plan_day_has_expired(p, day)) return true;  // rows that series are in are gone
     // Where sums are spared, rows answer: all of these must be live.
     if (spared && !gather_are_live(p, &g.leaves)) return true;
+    assert(until > from && until - from <= HOURS_A_DAY);
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     if (!gather_into(j, &g, e)) return false;
     j->due_ns = bad ? p->state->now_ns : due;
     return gather_removed(p, j, v, n, e);

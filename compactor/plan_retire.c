@@ -33,11 +33,12 @@ struct needs {
 static bool add_needs(struct planning *p, struct needs *to, const struct chosen *c, err *e)
 {
     if (!arena_grow(p->a, &to->v, &to->cap, to->n + c->n + c->leaves.n, sizeof *to->v))
-        return arena_ok(p->a, e);
+        return arena_fail(p->a, e);
     for (size_t i = 0; i < c->n; i++)
         to->v[to->n++] = c->parts[i].block->id;
     if (c->leaves.n) memcpy(to->v + to->n, c->leaves.v, c->leaves.n * sizeof *to->v);
     to->n += c->leaves.n;
+    assert(to->n <= to->cap);
     return true;
 }
 
@@ -67,12 +68,12 @@ static bool inspect_day(struct planning *p, int64_t day, err *e)
     *d = (struct plan_day_nodes){.day = day};
     if (!plan_day_blocks(p, day, &v, &n, e)) return false;
     v = plan_candidates(p, v, &n, true);
-    if (!v) return arena_ok(p->a, e);
+    if (!v) return arena_fail(p->a, e);
     if (!plan_choose_days(p, v, n, day, &d->chosen, e)) return false;
     d->are_one = is_one(&d->chosen) && plan_chosen_has_series(&d->chosen);
     for (size_t i = 0; i < d->chosen.n; i++)
         if (d->chosen.parts[i].block->classes == 0) d->are_one = false;  // nobody else has its sums
-    d->known = true;
+    d->known = true;  // last: a day whose look-up failed is not taken for known
     return true;
 }
 
@@ -108,12 +109,14 @@ static bool in_hours(struct planning *p, const struct manifest_block *leaf)
             continue;
         found += hour_is_one(&v[i]) && leaf_set_has(&v[i].chosen.leaves, leaf->id);
     }
+    assert(found <= leaf->hours);
     return found == leaf->hours;
 }
 
 static bool all_in_days(struct planning *p, size_t row, struct needs *needs, bool *are, err *e)
 {
     const struct plan_state *s = p->state;
+    assert(row < s->block_count);
     const struct manifest_block *b = &s->blocks[row];
     *are = true;
     if (b->kind == BLOCK_RAW) {
@@ -201,6 +204,7 @@ static const struct manifest_block *keeper_of(const struct planning *p,
                                               size_t at, const struct manifest_block *const *longer,
                                               size_t longer_n)
 {
+    assert(at < n);
     const struct manifest_block *b = v[at];
     for (size_t k = 0; k < longer_n && longer[k]->from_hour < b->from_hour; k++) {
         if (keeps(p, longer[k], b)) return longer[k];
@@ -217,6 +221,7 @@ static const struct manifest_block *keeper_of(const struct planning *p,
 // (DAYS), so only blocks of the same one are compared.
 static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
 {
+    assert(kind == BLOCK_HOURS || kind == BLOCK_DAYS);
     const struct manifest_block **v = p->by_kind[kind];
     const struct manifest_block **longer =
         ARENA_ARRAY(p->a, const struct manifest_block *, p->kind_count[kind] + 1);
@@ -226,7 +231,7 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
     size_t longer_n = 0;
     size_t first = 0;  // of the longer ones: that is of this day or window
     int64_t last = INT64_MIN;
-    if (!longer) return arena_ok(p->a, e);
+    if (!longer) return arena_fail(p->a, e);
     for (size_t i = 0; i < n; i++) {
         int64_t number = plan_floor(v[i]->from_hour, reach);
         if (number != last) first = longer_n;
@@ -237,7 +242,9 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
         if (!keeper) continue;
         struct task *j = plan_add(p, JOB_RETIRE, v[i]->from_hour, v[i]->hours);
         id128 *ids = ARENA_ARRAY(p->a, id128, 2);
-        if (!j || !ids) return arena_ok(p->a, e);
+        if (!j || !ids) return arena_fail(p->a, e);
+        // The one that stays must still be there, or both would go: two compactors may each remove
+        // the copy that the other keeps.
         ids[0] = v[i]->id;
         ids[1] = keeper->id;
         j->due_ns = p->state->now_ns;
@@ -327,7 +334,7 @@ bool plan_retire(struct planning *p, err *e)
     bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     bool *ends = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     p->out->held = ARENA_ARRAY(p->a, id128, s->block_count + 1);
-    if (!v || !over || !ends || !p->out->held) return arena_ok(p->a, e);
+    if (!v || !over || !ends || !p->out->held) return arena_fail(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
     find_ends(p, over, ends);
     struct needs needs = {0};
@@ -353,7 +360,7 @@ bool plan_retire(struct planning *p, err *e)
     if (n == 0) return true;
     sort_needs(&needs);
     struct task *j = plan_add(p, JOB_RETIRE, first, 1);
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     j->due_ns = s->now_ns;
     j->expire = v;
     j->expire_count = n;

@@ -20,7 +20,7 @@ static bool find_window(struct planning *p, int64_t number, struct window *w, er
     *w = (struct window){.number = number, .made = INT64_MIN, .first = INT64_MAX};
     w->all = plan_blocks(p, BLOCK_DAYS, from, from + HOURS_A_WINDOW, &w->n);
     w->packed = ARENA_ARRAY(p->a, const struct manifest_block *, w->n + 1);
-    if (!w->packed) return arena_ok(p->a, e);
+    if (!w->packed) return arena_fail(p->a, e);
     for (size_t i = 0; i < w->n; i++) {
         const struct manifest_block *b = w->all[i];
         w->first = MIN(w->first, b->made_ns);
@@ -83,6 +83,7 @@ static bool gather_day(struct planning *p, const struct window *w, int64_t day,
         !gather_cover(&d->g, &best.leaves, hour, HOURS_A_DAY, e)) {
         return false;
     }
+    assert(d->until <= hour);
     d->until = hour + HOURS_A_DAY;
     return true;
 }
@@ -127,8 +128,9 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
         if (!gather_empty(&d.g, d.until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
         d.until = from + HOURS_A_WINDOW;
     }
+    assert(d.until > from && d.until - from <= HOURS_A_WINDOW);
     struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(d.until - from));
-    if (!j) return arena_ok(p->a, e);
+    if (!j) return arena_fail(p->a, e);
     if (!gather_into(j, &d.g, e)) return false;
     j->until_hour = d.until;
     j->due_ns = due;

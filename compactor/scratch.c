@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files are made with O_TMPFILE, so they have no name that a killed process could leave behind.
+// Reads and writes say their place (pread, pwrite): the file's own offset is never used.
 #include "compactor/scratch.h"
 
 #include "base/fault.h"
@@ -85,6 +88,7 @@ bool spool_put(struct spool *s, str bytes, err *e)
         s->n += bytes.n;
         return buf_ok(&s->near, e);
     }
+    assert(s->n >= s->near.n);
     if (s->fd < 0) s->fd = open_file(s->folder, e);
     if (s->fd < 0 || !write_all(s->fd, s->folder, bytes, s->n - s->near.n, e)) return false;
     s->n += bytes.n;
@@ -138,6 +142,7 @@ void scratch_release(struct scratch *s)
 bool scratch_end(struct scratch *s, err *e)
 {
     str pending = buf_view(&s->pending);
+    assert(s->fd >= 0 && s->size >= pending.n);
     if (!write_all(s->fd, "scratch", pending, s->size - pending.n, e)) return false;
     buf_release(&s->pending);
     return true;
@@ -146,6 +151,7 @@ bool scratch_end(struct scratch *s, err *e)
 bool scratch_sink(void *scratch, str bytes, err *e)
 {
     struct scratch *s = scratch;
+    assert(s->fd >= 0 && s->size >= s->pending.n);
     if (s->pending.n + bytes.n > PENDING_BYTES) {
         if (!write_all(s->fd, "scratch", buf_view(&s->pending), s->size - s->pending.n, e))
             return false;

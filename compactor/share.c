@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The owner of a job follows from names alone: rendezvous hashing of the tenant and the job's hour
+// or day over the live compactors (cluster/place.h). No process asks another one. Processes that
+// see different members may both do a job; then only one of them commits it.
 #include "compactor/share.h"
 
 #include "base/hash.h"
@@ -19,6 +23,8 @@ struct candidate {
     uint32_t owner;
 };
 
+// Jobs of a unit go to the same process: those of a day, as one reads what the other made. Leaves
+// of hours are units of their own, so that many processes share the hours of a busy tenant.
 static uint64_t unit_of(const struct task *j)
 {
     bool hour = j->hours == 1 && (j->kind == JOB_LEAF || j->kind == JOB_FOLD);
@@ -68,6 +74,7 @@ static size_t living(const struct share *s, struct member *to)
         to[n] = s->members[i];
         to[n++].alive = true;
     }
+    assert(n <= s->member_count);
     return listed && n > 1 ? n : 0;
 }
 
@@ -99,9 +106,11 @@ bool share_is_few(const struct plan *p, const struct share *s)
     return bytes <= SHARE_FEW_BYTES;
 }
 
-// Looks number 0, 2, 4 ... are the first one's, those between go round among the others.
+// Inspections 0, 2, 4 ... are the first one's, those between go round among the others: a tenant is
+// noticed even if the first one lives but does nothing.
 static bool is_mine(const struct share_place *p, int64_t number)
 {
+    assert(number >= 0 && p->place < MAX(p->count, 1u));
     if (p->count < 2) return true;
     if (number % 2 == 0) return p->place == 0;
     return p->place == 1 + (uint64_t)(number / 2) % (p->count - 1);
@@ -110,6 +119,7 @@ static bool is_mine(const struct share_place *p, int64_t number)
 int64_t share_idle_inspect(const struct share_place *p, str tenant, int64_t every_ns,
                            int64_t now_ns)
 {
+    assert(every_ns > 0);
     int64_t phase = (int64_t)(hash_str(tenant) % (uint64_t)every_ns);
     int64_t number = MAX(now_ns - phase, 0) / every_ns + 1;
     while (!is_mine(p, number))
@@ -141,7 +151,7 @@ struct share_pick *share_order(struct arena *a, const struct plan *p, const stru
     struct candidate *v = ARENA_ARRAY(a, struct candidate, p->n + 1);
     struct share_pick *out = ARENA_ARRAY(a, struct share_pick, p->n + 1);
     if (!m || !order || !count || !v || !out) {
-        (void)!arena_ok(a, e);
+        (void)arena_fail(a, e);
         return NULL;
     }
     size_t n = living(s, m);

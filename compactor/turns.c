@@ -21,6 +21,7 @@ bool turns_room(struct work *w, size_t tenants, err *e)
 
 static void put(struct work *w, size_t place, struct tenant_work *t)
 {
+    assert(place > 0 && place <= w->resting_count);
     w->resting[place - 1] = t;
     t->rests_at = place;
 }
@@ -57,6 +58,7 @@ static void take_out(struct work *w, struct tenant_work *t)
     struct tenant_work *last = w->resting[--w->resting_count];
     t->rests_at = 0;
     if (last == t) return;
+    // The last one fills the gap. It comes from another branch, so it may have to go either way.
     put(w, place, last);
     rise(w, place);
     sink(w, last->rests_at);
@@ -66,6 +68,7 @@ static void take_out(struct work *w, struct tenant_work *t)
 
 static void unlink_ready(struct work *w, struct tenant_work *t)
 {
+    assert(t->ready);
     *(t->before ? &t->before->behind : &w->ready_first) = t->behind;
     *(t->behind ? &t->behind->before : &w->ready_last) = t->before;
     t->before = t->behind = NULL;
@@ -99,7 +102,7 @@ void turns_ended(struct work *w, struct tenant_work *t)
     rise(w, w->resting_count);
 }
 
-// ----
+// ---- whose turn it is
 
 static void wake_resting(struct work *w, uint64_t now)
 {
@@ -115,7 +118,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
     wake_resting(w, now);
     for (struct tenant_work *t = w->ready_first, *next; t && !(best && best->workers == 0);
          t = next) {
-        next = t->behind;
+        next = t->behind;  // before turns_ended takes the tenant out of the queue
         w->turns_inspected++;
         if (!work_is_wanted(t, now)) {
             if (!t->planning) *until = MIN(*until, t->next_inspection_mono_ns);
@@ -137,6 +140,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
 bool turns_others_wait(const struct work *w, const struct tenant_work *than)
 {
     uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&w->lock));
     if (w->resting_count && w->resting[0]->next_inspection_mono_ns <= now) return true;
     for (const struct tenant_work *o = w->ready_first; o; o = o->behind) {
         if (o != than && o->workers < than->workers && work_is_wanted(o, now)) return true;

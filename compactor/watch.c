@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rounds are numbered: `begun` is the last that began, `over` the last that ended. A round ends
+// when each directory that it began with has flushed, and then the next one begins; so `over` is
+// `begun` or one less. A wish is granted by the end of the first round that began after it was
+// noted.
 #include "compactor/watch.h"
 
 #include "compactor/choose.h"
@@ -43,7 +48,7 @@ static bool begin(struct watch *w, int64_t wall_ns, const struct holding_at *v, 
     for (size_t i = 0; w->dirs && i < n; i++)
         w->dirs[i] = (struct holding_at){arena_str(&w->arena, v[i].directory), v[i].number};
     if (!arena_ok(&w->arena, e)) return false;
-    w->count = n;
+    w->count = n;  // only now: a list that is not whole would end the round too early
     w->begun++;
     w->begun_wall_ns = wall_ns;
     return true;
@@ -52,13 +57,13 @@ static bool begin(struct watch *w, int64_t wall_ns, const struct holding_at *v, 
 bool watch_saw(struct watch *w, int64_t wall_ns, const struct holding_at *v, size_t n, err *e)
 {
     size_t kept = 0;
+    assert(w->over == w->begun || w->over + 1 == w->begun);
     for (size_t i = 0; i < w->count; i++) {
         if (!has_flushed(&w->dirs[i], find(v, n, w->dirs[i].directory)))
             w->dirs[kept++] = w->dirs[i];
     }
     w->count = kept;
     if (kept) return true;
-    assert(w->over <= w->begun);
     w->over = w->begun;
     if (!begin(w, wall_ns, v, n, e)) return false;
     if (n == 0) w->over = w->begun;  // no directory holds anything: the round ends at once
@@ -89,6 +94,8 @@ bool wish_note(struct wish *s, struct mem_budget *memory, const struct watch *w,
     bool waits = s->round > w->over;
     if (n == 0 && !waits) return false;
     if (waits || granted) return true;
+    // Leaves beyond that are wished for later. Without memory the wish stays as it is: leaves stay
+    // longer, and true makes the next look come.
     n = MIN(n, WISH_MAX);
     if (!mem_grow(memory, &s->v, &s->cap, n, sizeof *s->v, &ignored)) return true;
     memcpy(s->v, v, n * sizeof *v);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // work.c - workers and the list of tenants.
+//
+// A worker takes turns: the list of tenants if it is time, else the tenant that turns_next says,
+// else it sleeps until something is due or somebody wakes it. A run (work_run) does the same on the
+// thread of whoever asks, tenant after tenant. Tenants are never removed from the list, so pointers
+// to them hold without the lock.
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/process.h"
@@ -44,10 +49,12 @@ static bool has_name(const void *ctx, uint32_t row)
     return str_is(wanted->name, wanted->work->tenants[row]->name);
 }
 
-// Under the lock. NULL: no memory.
+// Under the lock. NULL: no memory. All room is made before anything is changed, so that a tenant is
+// in the list, in the map and in the queue, or nowhere.
 static struct tenant_work *tenant_of(struct work *w, str name)
 {
     err ignored = {0};
+    assert(lock_is_mine(&w->lock));
     const struct wanted_name wanted = {w, name};
     uint64_t hash = hash_table_str(name);
     uint32_t row = map_find(&w->by_name, hash, has_name, &wanted);
@@ -102,6 +109,7 @@ static bool are_same(const struct compactor_config *a, const struct compactor_co
 static void note_settings(struct work *w)
 {
     const struct compactor_config *now = work_settings(w);
+    assert(lock_is_mine(&w->lock));
     if (are_same(&w->settings, now)) return;
     w->settings = *now;
     w->settings_number++;
@@ -157,6 +165,7 @@ void worker_set_req(struct worker *me, struct req *r)
 {
     lock_take(&me->work->lock);
     me->req = r;
+    // A drain that began before this request was known could not cancel it.
     if (r && me->work->stopping) atomic_store(&r->canceled, true);
     lock_give(&me->work->lock);
 }
@@ -187,7 +196,7 @@ static void *worker_main(void *arg)
         uint64_t until = w->next_list_mono_ns;
         if (!w->listing && now >= w->next_list_mono_ns) {
             err e = {0};
-            w->listing = true;
+            w->listing = true;  // other workers take turns meanwhile
             lock_give(&w->lock);
             if (!list_tenants(w, NULL, &e)) report_fault("", &e);
             lock_take(&w->lock);
@@ -273,8 +282,10 @@ static void end_run(struct work *w, struct worker *me)
 {
     lock_take(&w->lock);
     struct worker **at = &w->runs;
-    while (*at != me)
+    while (*at != me) {
+        assert(*at);
         at = &(*at)->next;
+    }
     *at = me->next;
     lock_give(&w->lock);
 }
@@ -298,6 +309,7 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
                     (size_t)work_settings(w)->worker_memory);
     bool inspected = false;
     add_run(w, &me);
+    // By number, not by a copy of the list: tenants that are found meanwhile are worked on as well.
     for (size_t i = 0;; i++) {
         uint64_t before = 0;
         struct tenant_work *t = take_tenant(w, i, r, &before);
@@ -385,7 +397,7 @@ void work_drain(struct work *w)
 {
     work_call_off(w);
     lock_take(&w->lock);
-    bool first = !w->joined;
+    bool first = !w->joined;  // a thread is joined once; drain and stop both come here
     w->joined = true;
     lock_give(&w->lock);
     for (size_t i = 0; first && i < w->worker_count; i++)
@@ -395,6 +407,8 @@ void work_drain(struct work *w)
 void work_free(struct work *w)
 {
     if (!w) return;
+    assert((w->joined || w->worker_count == 0) && !w->runs);
+    // Plans before manifests: their snapshots hold versions.
     for (size_t i = 0; i < w->tenant_count; i++)
         agenda_free(agenda_publish(w->tenants[i], NULL));
     if (w->manifests) process_unwatch_budget(manifests_budget(w->manifests));

@@ -6,7 +6,8 @@
 //     turns.c     which tenant is next
 //     idle.c      tenants without anything to do
 //     agenda.c    plans that the workers of a tenant share
-//     inspect.c      a worker's turn of a tenant
+//     inspect.c   a worker's turn of a tenant
+//     failures.c  jobs that failed and wait for their next try
 //     hold.c      data directories of ingesters that leaves wait for
 //     damage.c    sources that cannot be read
 //     status.c    the status
@@ -264,7 +265,12 @@ bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct sh
 void agenda_done(struct tenant_work *t, const struct task *j);
 void agenda_note_due(struct tenant_work *t);
 
-struct failure *failure_find(struct tenant_work *t, const struct task *j);  // inspect.c
+// ---- failures.c; under the lock
+struct failure *failure_find(struct tenant_work *t, const struct task *j);  // or NULL
+void failure_forget(struct tenant_work *t, const struct task *j);           // the job was done
+
+// Notes that the job failed; returns in how many nanoseconds it is tried again.
+uint64_t failure_note(struct work *w, struct tenant_work *t, const struct task *j, const err *e);
 
 // ---- hold.c; without the lock
 

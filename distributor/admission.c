@@ -32,6 +32,7 @@ static bool mark_throttled(struct admission *g, struct admission_pass *pass, str
     struct buf b;
     // One is enough, the tenant's before that of a group.
     if (pass->annotation_count > 0) return true;
+    assert(q && q->period_type);
     buf_init(&b, g->a->budget, 1 << 20);
     buf_z(&b, "{\"body\":{\"periodType\":");
     json_put_string(&b, str_of(q->period_type));
@@ -92,6 +93,7 @@ static const struct quota_group *quota_of(const struct quota *q, const struct us
     const struct quota_group *found = NULL;
     for (size_t i = 0; i < q->group_count; i++) {
         if (str_eq(q->groups[i].name, m->resolved)) return &q->groups[i];
+        // A resolved name is the narrower one, so the search goes on for it.
         if (str_eq(q->groups[i].name, m->configured)) found = &q->groups[i];
     }
     return found;
@@ -127,6 +129,7 @@ static bool sample(struct admission *g, struct admission_pass *pass, err *e)
 {
     struct usage_sampling s = usage_sampling(&g->limits->sampling, &g->groups);
     if (!s.match) return true;
+    assert(s.probability >= 0 && g->chance);
     if (!mark_sampled(g, pass, &s, e)) return false;
     if (g->chance(g->arg) < s.probability) return true;
     pass->stripped = g->limits->keep_stripped_profiles;
@@ -142,6 +145,8 @@ bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admis
     bool found = usage_find(g->a, &g->limits->usage_groups, ls, &g->groups, e);
     if (g->received) g->received(g->arg, bytes);
     if (!found) return false;
+    // The tenant's quota and rate before those of its groups: a refused push must take nothing from
+    // them. The rate is taken even if a group refuses afterwards.
     if (!pass_quota(g, pass, why, e) || !pass_rate(g, bytes, why, e)) return false;
     return pass_groups(g, pass, why, e) && sample(g, pass, e) && arena_ok(g->a, e);
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// discard.c - the names of the reasons.
 #include "distributor/discard.h"
 
 static const char *const names[] = {

@@ -40,6 +40,7 @@ bool dispatch_init(struct dispatch *d, struct client *client, struct members *kn
 {
     *d = (struct dispatch){
         .client = client, .req = req, .memory = memory, .config = config, .known = known};
+    // A snapshot: owners and homes are rows of it, so it must not change while the request runs.
     d->members = members_of(known, &req->arena, MEMBER_INGESTER, &d->member_count);
     d->order = ARENA_ARRAY(&req->arena, uint32_t, d->member_count);
     d->homes = ARENA_ARRAY(&req->arena, struct member, d->member_count);
@@ -66,6 +67,7 @@ static bool measures(const struct dispatch *d)
 static uint32_t need_of(struct dispatch *d, str service)
 {
     if (!measures(d)) return 1;
+    assert(d->config->ingester_rate > 0);
     return spread_need(d->spread, spread_key(d->req->tenant, service), d->config->ingester_rate,
                        clock_mono_ns());
 }
@@ -86,12 +88,15 @@ static struct place_options home_of(const struct dispatch *d)
 static struct place_options wide_of(struct dispatch *d, str service, bool identified)
 {
     struct place_options o = home_of(d);
+    // Asked for again where the service changes; profiles of one request mostly have the same.
     if (!d->service_need || !str_eq(d->service, service)) {
         d->service = service;
         d->service_need = need_of(d, service);
     }
     if (!d->config->service_ingesters) o.service_members = d->service_need;
     if (d->config->tenant_ingesters || (identified && !d->home_ingesters)) return o;
+    // A record with an id follows a narrow order, so that a repeated upload finds the ingester that
+    // has it; one without may go to any of the tenant's, one more than its rate needs.
     if (!d->tenant_need) d->tenant_need = need_of(d, (str){0});
     o.tenant_members =
         identified ? MAX((size_t)d->tenant_need, d->home_ingesters) : (size_t)d->tenant_need + 1;
@@ -123,6 +128,7 @@ void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t byt
     for (size_t i = 0; i < o->batch_count; i++)
         records += o->batches[i]->batch.record_count;
     if (!records) return;
+    // By records, because bytes are those of the request as sent, in which services may be mixed.
     uint64_t per = d->config->ingester_rate;
     spread_note(d->spread, spread_key(d->req->tenant, (str){0}), bytes, per, now);
     for (size_t i = 0; i < o->batch_count; i++) {
@@ -149,6 +155,7 @@ struct lexicon *dispatch_lexicon(void *arg, str service, uint32_t owner)
 void dispatch_full(void *arg, str service, uint32_t owner, struct lexicon *l)
 {
     const struct dispatch *d = arg;
+    assert(d->lexicons && l);  // it came from dispatch_lexicon
     const struct lexicon_key k = key_of(d, service, owner);
     lexicons_full(d->lexicons, &k, l);
 }
@@ -161,6 +168,7 @@ static bool encode(struct dispatch *d, struct shipment *s, err *e)
     arena_init(&scratch, d->memory, SIZE_MAX / 2);
     buf_init(&s->message, d->memory, SIZE_MAX / 2);
     bool ok = true;
+    assert(s->batch_count > 0);
     for (size_t i = 0; ok && i < s->batch_count; i++) {
         send_batch_address(s->batches[i], (uint32_t)(s->member - d->members));
         size_t mark = pb_begin(&s->message, 1);
@@ -183,6 +191,8 @@ static void ship(struct dispatch *d, struct shipment *s)
     s->req.log.tenant = d->req->tenant;
     memcpy(s->req.request_id, d->req->request_id, sizeof s->req.request_id);
     s->started_mono_ns = clock_mono_ns();
+    // From here on the call borrows s->message and s->req until peer_release (take_answer).
+    assert(!s->started);
     peer_start(d->client, &s->req, &s->call, s->member->address, APPEND_PATH, buf_view(&s->message),
                RANK_INGESTER, APPEND_ANSWER_MAX);
     s->started = true;
@@ -205,6 +215,8 @@ static void take_answer(struct dispatch *d, struct shipment *s)
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
+        // An answer of any kind shows that the ingester lives; none makes it one that may be
+        // silent.
         members_note_call(d->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
         if (s->stored && d->lexicons)
             lexicons_note_member(d->lexicons, s->member->id, takes_lexicons(answer));
@@ -215,6 +227,7 @@ static void take_answer(struct dispatch *d, struct shipment *s)
         // An ingester of another cluster refuses so. The client did nothing wrong and may try
         // again.
         if (s->fault.code == ERR_FAILED_PRECONDITION) s->fault.code = ERR_UNAVAILABLE;
+        // In this order: the call uses the request's arena.
         peer_release(&s->call);
         req_release(&s->req);
     }
@@ -236,8 +249,11 @@ static struct shipment *pack(struct dispatch *d, struct send_buffer *o, size_t *
     struct shipment *v = ARENA_ARRAY(&d->req->arena, struct shipment, d->member_count);
     struct send_batch **all = ARENA_ARRAY(&d->req->arena, struct send_batch *, o->batch_count);
     *count = 0;
+    assert(d->member_count > 0);
     if (!v || !all) return NULL;
     for (size_t m = 0; m < d->member_count; m++) {
+        // One array for all shipments, in which each takes the next piece: a batch has one owner,
+        // so they fit. A member without batches leaves its place to the next one.
         struct shipment *s = &v[*count];
         *s = (struct shipment){.member = &d->members[m], .batches = all};
         for (size_t i = 0; i < o->batch_count; i++) {
@@ -262,6 +278,8 @@ static bool is_over(const struct send_buffer *o)
 static void keep_first(err *first, const struct shipment *s, uint32_t asked)
 {
     if (first->code != ERR_OK) return;
+    // The first failure is the answer; later ones are of batches that went the same way.
+    assert(!s->stored && s->fault.code != ERR_OK);
     *first = s->fault;
     (void)!err_wrap(first, "none of %u ingesters asked stored them; %.*s", asked,
                     STR(s->member->id));
@@ -279,6 +297,7 @@ static uint32_t next_of(struct dispatch *d, const struct send_batch *p)
 // Whether the fault names this lexicon.
 static bool names(const err *fault, const struct lexicon *l)
 {
+    // The ingester writes the id into its message, because an error has no field for it.
     char hex[2 * sizeof l->id.b + 1];
     hex_print(l->id.b, sizeof l->id.b, hex);
     return str_contains(str_of(fault->msg), str_of(hex));
@@ -302,6 +321,7 @@ static bool tell_all(struct dispatch *d, struct shipment *s)
     }
     // An older ingester: it gets no lexicons until one of its answers says that it takes them.
     if (any && !knows) lexicons_note_member(d->lexicons, s->member->id, false);
+    // All of them or those that are named; the batches are sent whole in any case (decide).
     for (size_t i = 0; any && i < s->batch_count; i++) {
         struct send_batch *p = s->batches[i];
         const struct lexicon_key k = {d->req->tenant, p->batch.service, s->member->id};
@@ -327,8 +347,11 @@ static void apply_next(struct dispatch *d, struct send_batch *p, enum next next)
         p->state = SEND_BATCH_STORED;
         break;
     case NEXT_WHOLE:
+        assert(!p->lexicon);  // or it could be refused for ever
         break;
     case NEXT_OTHER:
+        // A higher attempt marks rows that another ingester may have stored without our knowing.
+        assert(!p->lexicon);
         p->attempt++;
         p->owner = next_of(d, p);
         break;
@@ -354,6 +377,7 @@ static void decide(struct dispatch *d, struct shipment *s, err *first)
                          : whole   ? NEXT_WHOLE
                          : again   ? NEXT_OTHER
                                    : NEXT_FAILED;
+        // Without memory for its symbols the batch cannot go anywhere.
         if ((whole || again) && !send_batch_make_whole(p, &d->req->arena, &fault)) {
             s->fault = fault;
             next = NEXT_FAILED;
@@ -404,12 +428,16 @@ static bool attempt(struct dispatch *d, struct shipment *v, size_t n, err *first
     // All calls are started before any is waited for: an attempt takes as long as its slowest call.
     for (size_t i = 0; i < n; i++) {
         ship(d, &v[i]);
+        // One that could not be encoded has its fault already, and decide() treats it like the
+        // others.
         if (v[i].started) calls[started++] = &v[i].call.http.call;
     }
     err fault = {0};
     FAULT("dispatch.started");
     if (started) (void)!call_gather_watched(d->req, calls, started, started, false, &watch, &fault);
     for (size_t i = 0; i < n; i++) {
+        // After the gather, whatever it said: calls that did not end were stopped there, so each
+        // call is over and may be released.
         take_answer(d, &v[i]);
         decide(d, &v[i], first);
     }
@@ -424,7 +452,9 @@ bool dispatch_send(struct dispatch *d, struct send_buffer *o, err *e)
         size_t n = 0;
         struct shipment *v = pack(d, o, &n);
         if (!v) return arena_fail(&d->req->arena, e);
+        assert(n > 0);  // a batch waits, so a member owns it
         if (!attempt(d, v, n, &first, e)) return false;
+        // Asked between rounds only: a round that stored everything has succeeded, however late.
         if (!is_over(o) && !req_alive(d->req, e)) return false;
     }
     FAULT("dispatch.send.after");

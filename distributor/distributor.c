@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// distributor.c - the service: its rows, its routes, and what it opens and closes.
 #include "distributor/distributor.h"
 
 #include "distributor/ingest.h"
@@ -80,6 +82,7 @@ static bool ready(void *self, struct buf *why)
 static void stop(void *self)
 {
     struct distributor_state *d = self;
+    // First, so that no scrape reads what is released below.
     metric_off_print(set_gauges, d);
     lexicons_release(&d->lexicons);
     rates_release(&d->rates);

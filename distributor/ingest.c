@@ -55,6 +55,7 @@ struct upload {
 
 static void count_malformed(struct upload *u, const err *why)
 {
+    assert(why->code != ERR_OK);
     pipeline_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
 }
 
@@ -62,6 +63,7 @@ static void count_malformed(struct upload *u, const err *why)
 static bool unprocessable(struct upload *u, const char *where, const err *why)
 {
     err e = *why;
+    assert(why->code != ERR_OK && u->refused.code == ERR_OK);  // one answer for each request
     err_wrap(&e, "%s", where);
     u->refused = e;
     bool limit = why->code == ERR_RESOURCE_EXHAUSTED;
@@ -97,6 +99,8 @@ static enum format format_of(struct upload *u)
     };
     str format = parameter(u, "format");
     str type = http_headers_get(&u->x->headers, "content-type");
+    // In Pyroscope's order: the trie and tree of old SDKs may be named by the content type alone,
+    // and they win over `format`. What is left, and is no form, is collapsed text.
     if (str_is(format, "trie") || str_is(type, "binary/octet-stream+trie")) return FORMAT_TRIE;
     if (str_is(format, "tree") || str_is(type, "binary/octet-stream+tree")) return FORMAT_TREE;
     for (size_t i = 0; i < COUNT(formats); i++) {
@@ -109,6 +113,7 @@ static bool read_parameters(struct upload *u, err *e)
 {
     if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) return err_wrap(e, "name");
     u->from_ns = attime_parse(parameter(u, "from"), u->q.in.now_ns);
+    // Later errors are logged with the service, so it is set as soon as the name is known.
     u->spy = parameter(u, "spyName");
     if (u->spy.n == 0) u->spy = S("unknown");
     int64_t rate = 0;
@@ -130,6 +135,8 @@ struct label_list {
 // Adds a label unless there is one with this name.
 static void put(struct label_list *l, str name, str value)
 {
+    // The first one wins. The labels above those of the client are put first, so it cannot replace
+    // them.
     if (!labels_has((labels){l->v, l->n}, name)) l->v[l->n++] = (label){name, value};
 }
 
@@ -145,6 +152,8 @@ static bool make_labels(struct upload *u, str profile_name, str app, bool keep_a
     put(&l, S("pyroscope_spy"), u->spy);
     for (size_t i = 0; i < u->name.count; i++) {
         label one = u->name.labels[i];
+        // Names with two underscores are storage's own, so a client may not set them; only the
+        // session is sent that way.
         bool is_private = str_starts(one.name, S("__")) && !str_is(one.name, "__session_id__");
         if (!is_private) put(&l, one.name, one.value);
     }
@@ -191,6 +200,7 @@ static bool run_text(struct upload *u, err *e)
     }
     if (!make_labels(u, type.name, type.app, true, &item, e)) return false;
     p->time_ns = u->from_ns;
+    assert(p->type_count == 1);  // text has one kind of value
     pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     if (!request_send(&u->q, e)) return false;
     if (u->q.in.failed) *e = u->q.in.first;
@@ -254,10 +264,13 @@ static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded
 static bool adapt(struct upload *u, struct profile *p, bool dotnet, err *e)
 {
     if (p->time_ns >= 0 && p->time_ns < NS_OF_1971) p->time_ns = u->from_ns;
+    // Agents without a clock of their own send 0 or times since their start.
     bool python = str_is(u->spy, "pyspy");
     bool scripts = python || str_is(u->spy, "rbspy") || str_is(u->spy, "scripting");
     bool ok = (!scripts || ingest_pprof_scripts(&u->scratch, p, python)) &&
               (!dotnet || ingest_pprof_dashes(&u->scratch, p));
+    // False from these functions always means that the arena is exhausted.
+    assert(ok || u->scratch.exhausted);
     return arena_ok(&u->scratch, e) && ok;
 }
 
@@ -275,6 +288,7 @@ static bool parse_pprof(struct upload *u, const struct parts *parts, struct pipe
     bool dotnet = str_is(u->spy, "dotnetspy") ||
                   (str_is(u->spy, "unknown") && ingest_config_has(&config, "inuse-space"));
     if (!decode_part(u, parts->profile, dotnet, &d, e)) return false;
+    assert(d.profiles);
     if (!adapt(u, d.profiles, dotnet, e)) return false;
     *out = d.profiles;
     item->bytes = parts->profile;
@@ -294,6 +308,7 @@ static bool run_pprof(struct upload *u)
     }
     if (parts.profile.n == 0) return accepted(u);  // a form without a profile: nothing to store
     if (!parse_pprof(u, &parts, &item, &p, &why)) {
+        // decode_part has counted its failures with a reason of their own.
         if (!u->q.in.failed) count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
     }
@@ -301,6 +316,7 @@ static bool run_pprof(struct upload *u)
     bool sent = request_send(&u->q, &why);
     if (sent && !u->q.in.failed) return accepted(u);
     if (sent) why = u->q.in.first;
+    // Pyroscope's words; its "id" is that of a series, which an upload does not have.
     char where[128];
     snprintf(where, sizeof where,
              "pushing IngestInput-pprof failed push series with index 0 and id  failed: %s",
@@ -313,6 +329,7 @@ static bool run_pprof(struct upload *u)
 // Answers with u->refused; always false.
 static bool too_large(struct upload *u, size_t bytes)
 {
+    assert(u->refused.code != ERR_OK);
     discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, bytes);
     pipeline_fail(&u->q.in, DISCARD_BODY_SIZE_LIMIT, &u->refused);
     route_error(u->x, STATUS_TOO_LARGE, u->refused.code, u->refused.msg);
@@ -347,6 +364,7 @@ static bool run_upload(struct upload *u, err *e)
 {
     if (!read_parameters(u, e)) return false;
     if (!body_fits(u)) return true;
+    // Both too_large cases have their answer, which is "true" for the router.
     if (!inflate(u, e)) return u->x->status == STATUS_TOO_LARGE;
     switch (u->format) {
     case FORMAT_FOLDED:
@@ -378,9 +396,12 @@ void ingest_refused(void *self, const struct http_exchange *x, const err *e)
 bool ingest_run(void *self, struct http_exchange *x, err *e)
 {
     struct upload u = {.x = x, .a = &x->req.arena};
+    // The scratch is as large as the request may be, but a separate arena: it holds one profile,
+    // and what the request keeps is not freed with it.
     arena_init(&u.scratch, u.a->budget, u.a->cap);
     bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run_upload(&u, e);
     if (ok && x->status < 300) request_delay(&u.q, x);
+    // Also where request_begin failed: the refusal is logged and counted (state.h).
     request_end(&u.q, !ok ? e : u.refused.code ? &u.refused : NULL, u.refused.code != ERR_OK);
     arena_release(&u.scratch);
     return ok;

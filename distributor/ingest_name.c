@@ -40,6 +40,7 @@ static void put(struct ingest_name *n, str key, str value)
         n->labels[i].value = value;
         return;
     }
+    // ingest_name_parse made room for as many labels as there are '='.
     n->labels[n->count++] = (label){key, value};
 }
 
@@ -49,6 +50,7 @@ static bool read_pairs(str s, struct ingest_name *n, err *e)
     while (s.n > 0) {
         size_t equals = str_find(s, '=');
         size_t brace = str_find(s, '}');
+        // What stands behind the closing brace is left out, as Pyroscope does.
         if (brace < equals || equals == s.n) return true;
         str key = str_trim(str_slice(s, 0, equals));
         s = str_slice(s, equals + 1, s.n);

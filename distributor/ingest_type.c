@@ -51,6 +51,7 @@ bool ingest_type_of_app(str app, struct ingest_type *out, err *e)
 {
     size_t dot = str_rfind(app, '.');
     str suffix = dot < app.n ? str_slice(app, dot + 1, app.n) : S("cpu");
+    // A name without a dot is of CPU time, as the first SDKs sent it.
     for (size_t i = 0; i < COUNT(suffixes); i++) {
         if (!str_eq(suffixes[i].suffix, suffix)) continue;
         *out = (struct ingest_type){str_slice(app, 0, dot), suffixes[i].name,
@@ -69,6 +70,8 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     bool is_cpu = str_is(t->name, "process_cpu");
     p->types[0] = (struct profile_type){t->sample_type, t->sample_unit};
     if (sample_rate == 0 || (!is_cpu && !str_is(t->name, "wall"))) return true;
+    // Counts become nanoseconds: a sample stands for the time between two of them.
+    assert(sample_rate > 0);
     int64_t period = NS_PER_S / sample_rate;
     p->types[0] = (struct profile_type){is_cpu ? S("cpu") : S("wall"), S("nanoseconds")};
     p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
@@ -96,6 +99,7 @@ static bool add_up(struct arena *a, struct profile *p, struct symbols *names, er
     if (!sample_of) return arena_fail(a, e);
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sample_count; i++) {
+        assert(rows[i] < names->t.stack_count && n <= i);
         uint32_t *known = &sample_of[rows[i]];
         if (*known == 0) {
             p->samples[n] = p->samples[i];
@@ -117,6 +121,8 @@ bool ingest_text_sums(struct arena *a, struct profile *p, err *e)
     for (uint32_t i = 0; i < p->sample_count; i++) {
         any |= p->values[i] < 0;
     }
+    // Only negative counts need it: normalise_profile removes samples that have one, so the lines
+    // of a stack are added up before. Without them that happens later, when vectors are made.
     if (!any) return true;
     struct symbols names;
     if (!symbols_init(&names, a->budget, e)) return false;
@@ -143,6 +149,7 @@ static bool read_entry(struct json_reader *r, struct ingest_config_entry *entry)
             if (!json_skip(r)) return false;
             continue;
         }
+        // Other keys (units, aggregation, sampled) say nothing about names.
         if (json_next(r) != JSON_STRING) return false;
         entry->display_name = r->text;
     }
@@ -196,6 +203,8 @@ static str display_name(const struct ingest_config *c, str type)
         {S_INIT("delay"), S_INIT("mutex_duration")},
     };
     const struct ingest_config_entry *entry = find(c, type);
+    // A type that the client configured has its name; once it configured some, the others keep
+    // theirs.
     if (entry) return entry->display_name.n ? entry->display_name : type;
     if (c->given) return type;
     for (size_t i = 0; i < COUNT(defaults); i++) {
@@ -245,6 +254,7 @@ bool ingest_pprof_dashes(struct arena *a, struct profile *p)
 {
     for (uint32_t i = 0; i < p->type_count; i++) {
         str type = p->types[i].type;
+        // validate_profile refuses '-', and .NET's profiler writes it.
         char *text = arena_new(a, type.n);
         if (!text) return false;
         for (size_t k = 0; k < type.n; k++)

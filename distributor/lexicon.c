@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lexicon.c - slots with a lexicon each, of which the oldest go when memory is short; and which
+// ingesters take lexicons.
 #include "distributor/lexicon.h"
 
 #include "sys/rand.h"
@@ -41,6 +44,7 @@ void lexicons_init(struct lexicons *ls, struct mem_budget *parent, size_t limit)
 
 static void lexicon_free(struct lexicon *l)
 {
+    assert(atomic_load_explicit(&l->refs, memory_order_relaxed) <= 1);
     struct mem_budget *b = l->memory.parent;
     symbols_hints_release(&l->hints);
     symbols_release(&l->symbols);
@@ -63,6 +67,8 @@ static size_t slot_size(const struct slot *s)
 static void release_lexicon(struct slot *s)
 {
     if (!s->lexicon) return;
+    // Pushes that use it find out before they add more rows (tell_stacks). Those that are sending
+    // it go on: what the ingester has of it stays right.
     atomic_store_explicit(&s->lexicon->ended, true, memory_order_relaxed);
     lexicon_unref(s->lexicon);
     s->lexicon = NULL;
@@ -82,6 +88,8 @@ static struct slot *oldest(const struct lexicons *ls)
 
 void lexicons_release(struct lexicons *ls)
 {
+    // Lexicons first, then members, then the budget, which must be empty: whoever still had a
+    // reference would show here.
     while (ls->shelf.count)
         slot_remove(ls, oldest(ls));
     shelf_release(&ls->shelf);
@@ -101,6 +109,7 @@ static size_t limit_of(const struct lexicons *ls)
 
 static struct lexicon_member *member_of(struct lexicons *ls, str id)
 {
+    assert(lock_is_mine(&ls->lock));
     for (size_t i = 0; i < ls->member_count; i++) {
         if (str_eq((str){ls->members[i].id, ls->members[i].n}, id)) return &ls->members[i];
     }
@@ -117,6 +126,7 @@ static struct lexicon_member *member_add(struct lexicons *ls, str id)
     }
     char *text = mem_alloc(&ls->memory, id.n, &e);
     if (!text) return NULL;
+    // Counted only now: a member without a name would be taken for another one.
     memcpy(text, id.p, id.n);
     struct lexicon_member *m = &ls->members[ls->member_count++];
     *m = (struct lexicon_member){.id = text, .n = id.n};
@@ -127,6 +137,7 @@ void lexicons_note_member(struct lexicons *ls, str member, bool takes)
 {
     lock_take(&ls->lock);
     struct lexicon_member *m = member_of(ls, member);
+    // Without memory the member stays unknown and gets no lexicons; the next answer tries again.
     if (!m && takes) m = member_add(ls, member);
     if (m) m->takes = takes;
     lock_give(&ls->lock);
@@ -154,6 +165,7 @@ static struct slot *slot_add(struct lexicons *ls, const struct lexicon_key *k, u
 {
     err e = {0};
     size_t n = k->tenant.n + k->service.n + k->member.n;
+    assert(lock_is_mine(&ls->lock) && k->member.n > 0);
     struct slot *s = mem_alloc(&ls->memory, sizeof *s + n, &e);
     if (!s) return NULL;
     s->tenant_n = k->tenant.n;
@@ -175,10 +187,15 @@ static struct lexicon *lexicon_new(struct lexicons *ls)
     mem_budget_init(&l->memory, "distributor.lexicon_memory", &ls->memory, limit_of(ls) / 4);
     lock_init(&l->lock, LOCK_LEXICON);
     atomic_init(&l->refs, 1);
+    // Random, because an ingester keeps lexicons of all distributors under their ids, those of
+    // earlier processes too.
     rand_bytes(l->id.b, sizeof l->id.b);
     symbols_hints_init(&l->hints, &l->memory);
+    // Row 0 of each table is the empty one, which every table has.
     l->told = (struct symbol_counts){1, 1, 1, 1, 1};
     if (symbols_init(&l->symbols, &l->memory, &e)) {
+        // A key of its own: clients choose what is looked up here, and the answer takes longer
+        // where rows collide.
         symbols_seed(&l->symbols, rand_key());
         atomic_fetch_add_explicit(&ls->opened, 1, memory_order_relaxed);
         return l;
@@ -206,6 +223,7 @@ static void make_room(struct lexicons *ls, const struct slot *keep)
 {
     size_t used = atomic_load_explicit(&ls->memory.used, memory_order_relaxed);
     size_t most = most_of(ls);
+    assert(lock_is_mine(&ls->lock));
     while (used > most && ls->shelf.count > 0 && oldest(ls) != keep) {
         struct slot *s = oldest(ls);
         size_t bytes = slot_size(s) + (s->lexicon ? sizeof *s->lexicon : 0);
@@ -231,10 +249,12 @@ static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
 {
     const struct lexicon_member *m = member_of(ls, k->member);
     if (!m || !m->takes) return NULL;
+    // shelf_find makes the slot the newest, so that make_room drops others first.
     uint64_t hash = hash_of(k);
     struct shelf_item *item = shelf_find(&ls->shelf, hash, same_slot, k);
     struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
     if (!s && is_crowded(ls) && ls->turned_away++ % ADMITTED != 0) return NULL;
+    // Before slot_add: with memory full that would fail although old lexicons could go.
     make_room(ls, s);
     if (!s) s = slot_add(ls, k, hash);
     if (!s) return NULL;
@@ -242,10 +262,13 @@ static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
     if (s->lexicon && atomic_load_explicit(&s->lexicon->ended, memory_order_relaxed))
         release_lexicon(s);
     if (s->pause > 0) {
+        // Counted in pushes, not in time: a service that pushes rarely is not to wait for longest.
         s->pause--;
         return NULL;
     }
     if (!s->lexicon) s->lexicon = lexicon_new(ls);
+    // The slot has a reference of its own and the lock is held, so the count is above 0: relaxed is
+    // enough.
     if (s->lexicon) atomic_fetch_add_explicit(&s->lexicon->refs, 1, memory_order_relaxed);
     return s->lexicon;
 }
@@ -264,10 +287,12 @@ struct lexicon *lexicons_take(struct lexicons *ls, const struct lexicon_key *k)
 // `pause` the next pushes go without one: twice as many after each refusal in a row.
 static void end(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l, bool pause)
 {
+    assert(!lock_is_mine(&l->lock));  // its rank is above that of lexicons.lock
     lock_take(&ls->lock);
     struct shelf_item *item = shelf_find(&ls->shelf, hash_of(k), same_slot, k);
     struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
     assert(atomic_load_explicit(&l->ended, memory_order_relaxed));
+    // Otherwise another push ended it first, or make_room dropped it and the slot has a newer one.
     if (s && s->lexicon == l) {
         release_lexicon(s);
         if (!pause) s->refusals = 0;
@@ -280,10 +305,13 @@ static void end(struct lexicons *ls, const struct lexicon_key *k, struct lexicon
 void lexicons_full(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l)
 {
     lock_take(&l->lock);
+    // Fewer than two look-ups for each stack: most of them were new, so the table saved little.
     bool useless = l->symbols.t.stack_count > l->asked / 2;
     lock_give(&l->lock);
     // One that no ingester ever took was useless as well.
     useless |= !atomic_load_explicit(&l->answered, memory_order_relaxed);
+    // Several pushes may find it full at once. The first one counts; a second pause must not
+    // follow.
     if (atomic_exchange_explicit(&l->ended, true, memory_order_relaxed)) return;
     atomic_fetch_add_explicit(&ls->full, 1, memory_order_relaxed);
     end(ls, k, l, useless);
@@ -304,6 +332,8 @@ static void raise(uint32_t *to, uint32_t n)
 void lexicon_stored(struct lexicon *l, const struct symbol_counts *to)
 {
     lock_take(&l->lock);
+    // Answers come in any order. Each push sent all rows behind its `had`, so the largest count is
+    // true whichever came first.
     raise(&l->told.strings, to->strings);
     raise(&l->told.functions, to->functions);
     raise(&l->told.mappings, to->mappings);

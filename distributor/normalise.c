@@ -24,6 +24,7 @@ static void keep_text_labels(struct profile *p, struct profile_sample *s)
 static bool counts(const struct profile *p, uint32_t row)
 {
     const int64_t *v = p->values + (size_t)row * p->type_count;
+    assert(row < p->sample_count);
     int64_t any = 0;
     for (uint32_t i = 0; i < p->type_count; i++) {
         if (v[i] < 0) return false;
@@ -40,6 +41,7 @@ static bool says_nothing(const struct profile_location *l)
 static bool stands(const struct profile *p, const struct profile_sample *s, const bool *gone)
 {
     for (uint32_t i = 0; i < s->location_count; i++) {
+        // Such a location would be a frame without a name, in which no flame graph shows anything.
         if (gone[p->stack_locations[s->first_location + i]]) return false;
     }
     return true;
@@ -73,6 +75,7 @@ bool normalise_profile(struct arena *a, struct profile *p)
     for (uint32_t i = 0; i < p->sample_count; i++) {
         if (!counts(p, i) || (gone && !stands(p, &p->samples[i], gone))) continue;
         keep_text_labels(p, &p->samples[i]);
+        // In place: nothing refers to samples by number yet.
         if (n < i) {
             p->samples[n] = p->samples[i];
             memmove(p->values + (size_t)n * p->type_count, p->values + (size_t)i * p->type_count,
@@ -81,6 +84,7 @@ bool normalise_profile(struct arena *a, struct profile *p)
         n++;
     }
     p->sample_count = n;
+    // Only now: without its address a location without lines would say nothing.
     clear_addresses(p);
     return true;
 }

@@ -35,9 +35,11 @@ bool normalise_is_go(const struct profile *p, labels ls)
 static size_t closing(str s, size_t open)
 {
     size_t depth = 0;
+    assert(open < s.n && s.p[open] == '[');
     for (size_t i = open; i < s.n; i++) {
         depth += s.p[i] == '[';
         depth -= s.p[i] == ']';
+        // Arguments may be generic as well, so brackets nest.
         if (depth == 0) return i + 1;
     }
     return 0;
@@ -141,6 +143,7 @@ static bool first_of_equal(struct arena *a, const struct profile *p, uint32_t co
     *out = ARENA_ARRAY(a, uint32_t, count);
     bool ok = *out != NULL;
     for (uint32_t i = 0; i < count && ok; i++) {
+        // Rows before i only: the first of equal ones is the one that stays.
         uint64_t h = hash(p, i);
         uint32_t row = map_find(&index, h, same, &(struct probe){p, i});
         (*out)[i] = row == MAP_NONE ? i : row;
@@ -166,6 +169,7 @@ static bool merge_equal(struct arena *a, struct profile *p)
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->location_count; i++) {
         assert(first[i] <= i);
+        // first[i] < i was renumbered by an earlier turn, so it holds the new number already.
         bool keep = first[i] == i;
         first[i] = keep ? n : first[first[i]];
         if (keep) p->locations[n++] = p->locations[i];

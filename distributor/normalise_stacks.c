@@ -85,6 +85,8 @@ static bool may_be_cut(const struct profile *p)
     for (uint32_t i = 0; i < p->sample_count; i++) {
         deepest = MAX(deepest, p->samples[i].location_count);
     }
+    // Deeper than the limit shows that the profiler has another one, so nothing was cut at this
+    // one.
     if (is_heap) return deepest >= HEAP_DEPTH - SLACK && deepest <= HEAP_DEPTH;
     return deepest >= CPU_DEPTH - SLACK;
 }
@@ -95,6 +97,7 @@ static bool may_be_cut(const struct profile *p)
 // good sources the same one is taken.
 static int by_bytes(uint32_t a, uint32_t b)
 {
+    // + 1: Pyroscope's rows count from 1, and the bytes of the number decide.
     uint32_t x = __builtin_bswap32(a + 1);
     uint32_t y = __builtin_bswap32(b + 1);
     return x < y ? -1 : x > y;
@@ -131,6 +134,7 @@ static bool make_groups(struct repair *x)
     x->groups = ARENA_ARRAY(x->a, struct group, x->tall_count);
     if (!x->groups) return false;
     for (uint32_t i = 0; i < x->tall_count; i++) {
+        // Equal suffixes are neighbours, because the stacks are sorted by them.
         bool same = i > 0 && memcmp(x->tall[i - 1].suffix, x->tall[i].suffix,
                                     SUFFIX * sizeof(uint32_t)) == 0;
         if (!same) x->groups[x->group_count++] = (struct group){.first = i, .source = MAP_NONE};
@@ -166,12 +170,14 @@ static bool offer_windows(struct repair *x, uint32_t group, err *e)
     const uint32_t *suffix = x->tall[x->groups[group].first].suffix;
     for (uint32_t offset = 1; offset <= OFFSETS; offset++) {
         const uint32_t *locations = suffix + OFFSETS - offset;
+        assert(group < x->group_count);
         uint64_t hash = 0;
         uint32_t row = find_window(x, locations, &hash);
         if (row == MAP_NONE) {
             assert(x->window_count < x->group_count * OFFSETS);
             x->windows[x->window_count] = (struct window){locations, group, offset};
             if (!map_put(&x->index, hash, x->window_count++, e)) return false;
+            // A larger offset ends farther from the root, so its group has more locations to give.
         } else if (offset > x->windows[row].offset) {
             x->windows[row].group = group;
             x->windows[row].offset = offset;
@@ -191,6 +197,7 @@ static bool find_sources(struct repair *x, err *e)
         struct group *g = &x->groups[i];
         uint64_t hash = 0;
         uint32_t row = find_window(x, x->tall[g->first].suffix + OFFSETS, &hash);
+        // A group that is its own source shows recursion: the same window comes twice in its stack.
         if (row == MAP_NONE || x->windows[row].group == i) continue;
         g->source = x->windows[row].group;
         g->more = x->windows[row].offset;
@@ -213,6 +220,7 @@ static bool follow(struct repair *x, struct group *g)
     }
     // The first stack of that group may be too short to have all missing locations.
     uint32_t sample = x->tall[x->groups[at].first].sample;
+    assert(x->groups[at].first < x->tall_count);
     if (missing >= x->p->samples[sample].location_count) return true;
     g->missing = missing;
     g->from = sample;
@@ -239,11 +247,13 @@ static bool append_missing(struct repair *x, size_t more)
     struct profile *p = x->p;
     uint32_t *v = ARENA_ARRAY(x->a, uint32_t, p->stack_location_count + more);
     if (!v) return false;
+    assert(more > 0 && more <= UINT32_MAX - p->stack_location_count);
     uint32_t n = p->stack_location_count;
     memcpy(v, p->stack_locations, n * sizeof *v);
     for (uint32_t i = 0; i < x->group_count; i++) {
         const struct group *g = &x->groups[i];
         if (g->missing == 0) continue;
+        // The source's group has no source itself (follow), so this loop does not change it.
         const struct profile_sample *from = &p->samples[g->from];
         uint32_t root = from->first_location + from->location_count - g->missing;
         for (uint32_t k = g->first; k < g->end; k++) {
@@ -271,6 +281,7 @@ bool normalise_go_stacks(struct arena *a, struct profile *p)
     map_init(&x.index, a->budget);
     bool ok = collect_tall(&x) && make_groups(&x) && find_sources(&x, &e);
     size_t more = ok ? find_missing(&x) : 0;
+    // Without room for so many locations the profile is stored as it came: repair is a courtesy.
     bool room = more <= UINT32_MAX - p->stack_location_count;
     if (ok && more > 0 && room) ok = append_missing(&x, more);
     map_release(&x.index);

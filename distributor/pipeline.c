@@ -27,6 +27,7 @@ void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e)
 {
     if (in->failed) return;
     in->failed = true;
+    assert(e->code != ERR_OK);
     in->first = *e;
     in->first_why = why;
     in->first_service = in->service;
@@ -34,6 +35,7 @@ void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e)
 
 static void lose(struct pipeline *in, enum discard_reason why, size_t bytes)
 {
+    assert(why < DISCARD_REASON_COUNT);
     discard_add(&in->discards, why, bytes);
     if (in->lost) in->lost(in->lost_arg, why, bytes);
 }
@@ -49,6 +51,7 @@ bool pipeline_body_fits(struct pipeline *in, err *e)
     double limit = in->limits->ingestion_body_limit_mb * MIB;
     if (limit <= 0 || (double)in->received_bytes <= limit) return true;
     char text[TEXT_MAX];
+    // Nothing of the request is stored then, so reasons that were counted so far are replaced.
     in->discards = (struct discards){0};
     in->discards.profiles[DISCARD_BODY_SIZE_LIMIT] = in->received;
     in->discards.bytes[DISCARD_BODY_SIZE_LIMIT] = in->received_bytes;
@@ -108,6 +111,7 @@ static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
     label *v = ARENA_ARRAY(scratch, label, ls->n + 1);
     if (!totals || !one || !v) return arena_fail(scratch, e);
     for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++) {
+        // Values are in rows of type_count, and normalise_profile left none that is negative.
         int64_t *sum = &totals[i % p->type_count];
         if (__builtin_add_overflow(*sum, p->values[i], sum))
             return err_set(e, ERR_OUT_OF_RANGE, "the sum of the samples exceeds 64 bits");
@@ -118,10 +122,12 @@ static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
     p->sample_count = 1;
     size_t n = 0;
     for (size_t i = 0; i < ls->n; i++) {
+        // The client's own label of this name would say something else.
         if (!str_is(ls->v[i].name, LABEL_SAMPLED)) v[n++] = ls->v[i];
     }
     v[n++] = (label){S(LABEL_SAMPLED), S("true")};
     labels_sort(v, n);
+    assert(n <= ls->n + 1);
     *ls = (labels){v, n};
     return true;
 }
@@ -135,15 +141,19 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
 
 // Runs after the checks, so that limits count what was sent.
 static bool change(struct pipeline *in, struct arena *scratch, struct profile *p, labels *ls,
-                   err *e)
+                   enum discard_reason *why, err *e)
 {
-    bool ok = !normalise_is_go(p, *ls) || normalise_go(scratch, p);
-    if (!ok || !tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
-        return arena_ok(scratch, e) && ok;
+    // Go first: its repair compares stacks of all samples, those that normalise_profile removes
+    // too.
+    if (normalise_is_go(p, *ls) && !normalise_go(scratch, p)) return arena_fail(scratch, e);
+    if (!tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
+        // As for the rules of series (finish): they joined labels of the client that are too long.
+        if (e->code == ERR_INVALID_ARGUMENT) *why = DISCARD_LABEL_VALUE_TOO_LONG;
+        return false;
     }
-    ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
-         tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
-    return arena_ok(scratch, e) && ok;
+    bool ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
+              tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
+    return ok || arena_fail(scratch, e);
 }
 
 // A copy in the request's arena: records keep the annotations until they are sent.
@@ -176,6 +186,7 @@ static void count_dropped(struct pipeline *in, const struct profile *p, const st
 {
     if (split->dropped == 0) return;
     assert(split->dropped <= p->sample_count);
+    // Divided by a count that is not 0: samples were dropped, so there are some.
     uint64_t share = (uint64_t)p->encoded_bytes * split->dropped / p->sample_count;
     lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, share);
     // A profile that is stored in part counts with its bytes only.
@@ -185,6 +196,7 @@ static void count_dropped(struct pipeline *in, const struct profile *p, const st
 static bool run_profile(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
                         const struct pipeline_item *item, enum discard_reason *why, err *e)
 {
+    // The time as sent, before validate_profile sets a missing one: it is part of the id.
     struct send_buffer_source from = {
         .body = item->bytes,
         .client_id = item->client_id,
@@ -192,6 +204,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
         .nonce = in->nonce,
         .number = in->received,
     };
+    assert(in->received > 0);
     labels ls = with_service(scratch, item);
     struct admission_pass how;
     if (!arena_ok(scratch, e) || !pass(in, p, ls, &how, why, e)) return false;
@@ -201,8 +214,10 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     from.annotations = annotations(in, &how);
     from.annotation_count = how.annotation_count;
-    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, e)) return false;
+    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, why, e))
+        return false;
     if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
+    // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
     struct finishing finishing = {in->limits, why};
     struct split split = {0};
@@ -216,6 +231,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
         in->exhausted |= e->code == ERR_RESOURCE_EXHAUSTED;
         return false;
     }
+    assert(!in->exhausted);
     in->stored++;
     in->cut += p->cut_count;
     return true;
@@ -229,6 +245,7 @@ void pipeline_profile(struct pipeline *in, struct arena *scratch, struct profile
     in->service = service_of(item);
     in->received++;
     in->received_bytes += p->encoded_bytes;
+    // The request fails as a whole, so its other profiles are only counted.
     if (in->exhausted) return;
     if (!run_profile(in, scratch, p, text, item, &why, &e)) {
         pipeline_refuse(in, why, p->encoded_bytes, &e);
@@ -243,6 +260,7 @@ void pipeline_pprof(struct pipeline *in, const struct pipeline_item *item)
     // Scratch for one profile, within what the request's arena has left. It is freed before the
     // next profile, so that their scratch does not add up.
     struct arena scratch;
+    assert(in->a->used <= in->a->cap);
     arena_init(&scratch, in->a->budget, in->a->cap - in->a->used);
     scratch.setting = in->a->setting;
     in->service = service_of(item);

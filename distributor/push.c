@@ -60,6 +60,8 @@ static bool take_series(struct request *q, str series, err *e)
         if (r.field != 2 || r.type != PB_BYTES) continue;
         if (!read_sample(r.bytes, &item, e)) return false;
         pipeline_pprof(&q->in, &item);
+        // Asked after each profile: a request that is too large or too late ends before all are
+        // decoded.
         if (!pipeline_body_fits(&q->in, e) || !req_alive(q->req, e)) return false;
     }
     return pb_done(&r, e);
@@ -88,6 +90,8 @@ static bool run_push(struct request *q, str message, err *e)
     }
     if (q->in.received == 0) return err_set(e, ERR_INVALID_ARGUMENT, "no profiles received");
     if (!request_send(q, e)) return false;
+    // Valid profiles are stored, whatever the others are; only then is the first refusal the
+    // answer.
     if (q->in.failed) *e = q->in.first;
     return !q->in.failed;
 }
@@ -101,6 +105,7 @@ bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err 
 {
     (void)out;  // message PushResponse has no fields
     struct request q;
+    assert(in.n == 0 || in.p);
     bool ok = request_begin(&q, self, &x->req, "push", e) && run_push(&q, in, e);
     if (ok) request_delay(&q, x);
     request_end(&q, ok ? NULL : e, false);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// quota.c - a window of time for each tenant or group, and the chance of the next profile.
 #include "distributor/quota.h"
 
 #include "base/hash.h"
@@ -31,6 +33,7 @@ void quota_release(struct quota_samplers *s)
 static struct quota_window *window_of(struct quota_samplers *s, uint64_t key)
 {
     struct quota_window *place = NULL;
+    assert(lock_is_mine(&s->lock) && key);
     for (size_t i = 0; i < PROBES; i++) {
         struct quota_window *w = &s->windows[(key + i) % QUOTA_WINDOWS];
         if (w->key == key) return w;
@@ -46,6 +49,8 @@ bool quota_sample(struct quota_samplers *s, str tenant, str group, const struct 
     assert(chance >= 0 && chance < 1);
     if (q->sampled <= 0 || q->sample_period_ns <= 0) return false;
     if (chance >= (double)q->sampled / (double)MAX(distributors, (size_t)1)) return false;
+    // By chance first: distributors do not know of each other's windows, so each lets its share
+    // pass.
     uint64_t key = hash_table_and(hash_table_str(tenant), hash_table_str(group)) | 1;
     lock_take(&s->lock);
     struct quota_window *w = window_of(s, key);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// rate.c - the buckets by tenant; each is filled when it is asked.
 #include "distributor/rate.h"
 
 #include "base/hash.h"
@@ -34,6 +36,7 @@ void rates_release(struct rates *r)
 static void fill(struct rate_bucket *b, uint64_t mono_ns)
 {
     if (mono_ns <= b->filled_mono_ns) return;
+    assert(b->rate >= 0);
     double seconds = (double)(mono_ns - b->filled_mono_ns) / (double)NS_PER_S;
     b->tokens += seconds * b->rate;
     if (b->tokens > b->burst) b->tokens = b->burst;
@@ -64,6 +67,7 @@ bool rates_take(struct rates *r, str tenant, double rate, double burst, uint64_t
     lock_take(&r->lock);
     struct rate_bucket *b = bucket_of(r, tenant, mono_ns);
     if (b->rate <= 0) b->tokens = burst;  // a new bucket is full
+    // Filled at the old rate up to now; from now on the rate that is configured applies.
     fill(b, mono_ns);
     b->rate = rate;
     b->burst = burst;

@@ -27,6 +27,7 @@ void refusals_release(struct refusals *r)
 // becomes unlisted. NULL: all rows are within their intervals.
 static struct refusal_row *row_of(struct refusals *r, uint64_t key, uint64_t mono_ns)
 {
+    assert(lock_is_mine(&r->lock) && key);
     struct refusal_row *place = NULL;
     for (size_t i = 0; i < REFUSAL_ROWS; i++) {
         struct refusal_row *row = &r->rows[i];
@@ -52,6 +53,8 @@ static struct log_site *admit(struct refusals *r, struct refusal *x, uint64_t mo
         r->unlisted++;
         return NULL;
     }
+    // Without a row nothing is logged, or many tenants would fill the log in turns.
+    assert(row->key == key);
     bool fresh = row->begun_mono_ns == 0;
     if (!fresh && mono_ns - row->begun_mono_ns < INTERVAL_NS) {
         row->again++;

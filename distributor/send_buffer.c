@@ -46,6 +46,7 @@ static void release_batch(void *arg)
 static struct send_batch *send_batch_new(struct send_buffer *o, str service, uint32_t owner,
                                          uint64_t hash, struct lexicon *l, err *e)
 {
+    assert(service.n > 0);  // with_service gave each label set one
     struct send_batch *p = ARENA_NEW(o->a, struct send_batch);
     if (!p || !arena_defer(o->a, release_batch, p) ||
         !arena_grow(o->a, &o->batches, &o->batch_cap, o->batch_count + 1, sizeof(void *))) {
@@ -55,6 +56,7 @@ static struct send_batch *send_batch_new(struct send_buffer *o, str service, uin
     map_init(&p->series, o->a->budget);
     p->lexicon = l;
     if (!l && !symbols_init(&p->symbols, o->a->budget, e)) return NULL;
+    // From here on nothing fails. Above, the arena's hook releases what is half made.
     p->owner = owner;
     p->labels_hash = hash;
     p->number = o->batch_count;
@@ -72,6 +74,7 @@ struct send_batch_probe {
 static bool same_batch(const void *ctx, uint32_t row)
 {
     const struct send_batch_probe *probe = ctx;
+    assert(row < probe->o->batch_count);
     const struct send_batch *p = probe->o->batches[row];
     return p->owner == probe->owner && str_eq(p->batch.service, probe->service);
 }
@@ -108,6 +111,8 @@ static struct send_batch *send_batch_of(struct send_buffer *o, str service, uint
         p->symbols.t.stack_count <= SEND_BATCH_STACKS_MAX && !(without && p->lexicon)) {
         return p;
     }
+    // A batch without a lexicon follows one whose lexicon is full: this profile's rows found no
+    // room there. Batches behind it ask for a lexicon again, which is then another one.
     struct lexicon *l = o->lexicon && !without ? o->lexicon(o->owner_arg, service, owner) : NULL;
     p = send_batch_new(o, service, owner, sent, l, e);
     if (!p && l) lexicon_unref(l);
@@ -128,6 +133,7 @@ struct series_probe {
 static bool same_series(const void *ctx, uint32_t row)
 {
     const struct series_probe *probe = ctx;
+    assert(row < probe->b->series_count);
     return labels_eq(probe->b->series[row], probe->wanted);
 }
 
@@ -142,6 +148,8 @@ static bool series_row(struct send_buffer *o, struct send_batch *p, labels ls, u
     if (!arena_grow(o->a, &b->series, &p->series_cap, (size_t)*row + 1, sizeof *b->series)) {
         return arena_fail(o->a, e);
     }
+    // Copied: the label set is in the scratch arena of one profile, the batch lives until it is
+    // sent.
     b->series[b->series_count++] = labels_copy(o->a, ls);
     return arena_ok(o->a, e) && map_put(&p->series, hash, *row, e);
 }
@@ -180,6 +188,8 @@ static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
         else
             v[ls.n + rest.n++] = ls.v[i];
     }
+    // With a client's id a repeated upload must get the same id, so nothing of this request goes
+    // in. Without one two equal uploads are two profiles, and the nonce keeps them apart.
     uint64_t nonce = f->client_id.n ? 0 : f->nonce;
     uint64_t number = f->client_id.n ? 0 : f->number;
     uint64_t words[] = {labels_fingerprint(rest), (uint64_t)f->time_ns, x->body_hash, nonce,
@@ -189,11 +199,13 @@ static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
     hash_add(&h, words, sizeof words);
     hash_add(&h, f->client_id.p, f->client_id.n);
     uint64_t first = hash_end(&h);
+    // One hash has 64 bits and an id takes 74: the second is that of the same bytes and one more.
     hash_add(&h, "2", 1);
     uint64_t second = hash_end(&h);
     uint64_t of_type = labels_fingerprint(type);
     first ^= of_type;
     second ^= of_type << 32;
+    // time_ns is the time that is stored, also where the agent sent none: ids are in its order.
     *id = uuid_profile((uint64_t)(x->p->time_ns / 1000000), first, second);
     return true;
 }
@@ -207,6 +219,7 @@ static bool put_vector(struct packing *x, const struct type_columns *c, uint32_t
     x->o->values += vector_encode_column(c->stacks, c->sums + type, c->type_count, c->count, b);
     if (!buf_ok(b, e)) return false;
     *out = arena_str(x->o->a, buf_view(b));
+    // The arena has the only copy that lasts; x->vector is used again for the next one.
     x->batch->bytes += out->n;
     return arena_ok(x->o->a, e);
 }
@@ -222,6 +235,7 @@ struct span_sample {
 static uint64_t trace_word(const struct split_origin *o, size_t at)
 {
     uint64_t word = 0;
+    assert(at + sizeof word <= sizeof o->trace_id);
     memcpy(&word, o->trace_id + at, sizeof word);
     return be64toh(word);
 }
@@ -268,6 +282,8 @@ static bool collect_spans(struct packing *x, const struct split_group *g, struct
         if (o->span_id || o->has_trace) v[n++] = (struct span_sample){*o, g->rows[i]};
     }
     if (n == 0) return true;
+    // Sorted, not hashed: the order of spans is then that of the profile's content, so that a
+    // repeated upload makes the same bytes.
     qsort(v, n, sizeof *v, by_origin);
     struct type_columns_room room;
     if (!type_columns_room_init(&room, x->scratch, x->p->type_count, n, n, e)) return false;
@@ -281,6 +297,7 @@ static bool collect_spans(struct packing *x, const struct split_group *g, struct
         }
         out->origins[out->count] = v[first].origin;
         struct type_columns *c = &out->columns[out->count++];
+        assert(i > first && out->count <= n);
         if (!type_columns_make(c, &room, x->to, rows + first, i - first, e)) return false;
     }
     return true;
@@ -293,6 +310,7 @@ static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, s
     r->spans = ARENA_ARRAY(x->o->a, struct span_part, s->count);
     if (!r->spans) return arena_fail(x->o->a, e);
     for (uint32_t i = 0; i < s->count; i++) {
+        // A span need not have a value of each type: such a part would be an empty vector.
         if (s->columns[i].totals[type] == 0) continue;
         assert(r->span_count < s->count);
         struct span_part *part = &r->spans[r->span_count++];
@@ -356,6 +374,7 @@ static uint32_t sibling_of(const struct type_columns *c, uint32_t type, const st
 static bool add_record(struct packing *x, const struct split_group *g, const struct type_columns *c,
                        const struct spans *spans, struct record *r, uint32_t type, err *e)
 {
+    assert(type < x->p->type_count && x->to == x->batch->stacks);
     labels ls = split_series(x->scratch, g->ls, x->p, type);
     if (!arena_ok(x->scratch, e)) return false;
     if (!series_row(x->o, x->batch, ls, &r->series, e)) return false;
@@ -366,6 +385,7 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     r->annotations = x->from->annotations;
     r->annotation_count = x->from->annotation_count;
     r->total = c->totals[type];
+    // A sibling's vector is that of its base times the factor, and is not sent.
     if (r->sibling == RECORD_NO_SIBLING && !put_vector(x, c, type, &r->vector, e)) return false;
     if (!put_spans(x, spans, type, r, e)) return false;
     struct batch *b = &x->batch->batch;
@@ -380,6 +400,7 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     }
     assert(r->sibling == RECORD_NO_SIBLING || r->sibling < b->record_count);
     p->homes[b->record_count] = x->home;
+    // Counted last: a record that lacks a part because memory ran out is never seen.
     b->records[b->record_count++] = *r;
     x->o->records++;
     return true;
@@ -397,6 +418,7 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
         !collect_spans(x, g, &spans, e) || !order_types(x, &c, e)) {
         return false;
     }
+    assert(g->row_count > 0);
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->p->type_count; i++) {
         uint32_t type = x->types[i];
@@ -414,6 +436,9 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
 static bool begin_stacks(struct packing *x, struct symbols *to, struct symbols_hints *hints, err *e)
 {
     struct send_batch *p = x->batch;
+    assert(p->lexicon == NULL || lock_is_mine(&p->lexicon->lock));
+    // Row numbers are those of one table, so each batch that gets groups of this profile maps them
+    // anew. `profiles` counts from 1, so a fresh batch (0) never seems mapped.
     if (p->stack_rows_of != x->o->profiles) {
         struct stack_rows *s = ARENA_NEW(x->scratch, struct stack_rows);
         if (!s) return arena_fail(x->scratch, e);
@@ -432,8 +457,11 @@ static bool tell_stacks(struct packing *x, const struct split_group *g)
     err e = {0};
     struct lexicon *l = x->batch->lexicon;
     lexicon_lock(l);
+    // Another push may have ended the lexicon since it was taken. That is no harm, but each row
+    // that is added to it would be sent in vain.
     bool ok = !atomic_load_explicit(&l->ended, memory_order_relaxed) &&
               begin_stacks(x, &l->symbols, &l->hints, &e);
+    // Found first, all at once (stack_rows.h); the loop below adds those that are new one by one.
     if (ok) stack_rows_find(x->to, g->rows, g->row_count);
     for (uint32_t i = 0; ok && i < g->row_count; i++)
         ok = stack_rows_row(x->to, g->rows[i], &e) != MAP_NONE;
@@ -450,11 +478,15 @@ static bool choose_batch(struct packing *x, const struct split_group *g, err *e)
     uint32_t owner = 0;
     x->home = 0;
     uint32_t *home = x->from->client_id.n ? &x->home : NULL;
+    // The hash is that of the labels as sent, not of the group: all series of a profile go to one
+    // ingester, so that no query sees a part of a profile.
     if (o->owner) owner = o->owner(o->owner_arg, service, x->split->sent, home);
     if (!home) x->home = owner;
+    assert(labels_get(g->ls, S(LABEL_SERVICE)).n > 0);
     x->batch = send_batch_of(o, service, owner, x->split->sent, false, e);
     if (!x->batch) return false;
     if (x->batch->lexicon && !tell_stacks(x, g)) {
+        assert(o->full);
         o->full(o->owner_arg, service, owner, x->batch->lexicon);
         x->batch = send_batch_of(o, service, owner, x->split->sent, true, e);
         if (!x->batch) return false;
@@ -494,6 +526,7 @@ bool send_buffer_add(struct send_buffer *o, struct arena *scratch, const struct 
     assert(p->type_count > 0);  // validate.c refuses such a profile
     if (!x.types) return arena_fail(scratch, e);
     o->profiles++;
+    // Before the check of sums: the number says which profile this is, stored or not.
     if (!sums_fit(p, e)) return false;
     buf_init(&x.vector, scratch->budget, SIZE_MAX / 2);
     bool ok = true;
@@ -513,6 +546,9 @@ void send_buffer_seal(struct send_buffer *o)
 
 void send_batch_address(struct send_batch *p, uint32_t member)
 {
+    // An ingester that is not the home gets at least 1, also in the first round: another ingester
+    // may have the record from an earlier upload.
+    assert(p->state == SEND_BATCH_WAITING);
     for (uint32_t i = 0; i < p->batch.record_count; i++)
         p->batch.records[i].attempt = p->homes[i] == member ? 0 : MAX(p->attempt, 1u);
 }
@@ -525,11 +561,14 @@ bool send_batch_encode(struct send_batch *p, struct arena *scratch, struct buf *
     // Under the lock, because columns move when rows are added. Rows that other pushes have added
     // go along; usually the ingester has nearly all rows, and there are few to encode.
     lexicon_lock(l);
+    assert(p->symbols.t.stack_count == 0);  // a batch has a lexicon or a table, never both
     p->batch.has_lexicon = true;
     p->batch.lexicon = l->id;
     p->batch.had = l->told;
     p->batch.symbols = symbols_rest(&l->symbols.t, &l->told);
     p->sent = symbols_counts(&l->symbols.t);
+    // `told` may be raised by another push before this answer comes, never lowered: what is sent
+    // here from `had` on is then sent twice, and the ingester compares such rows.
     bool ok = batch_encode(&p->batch, scratch, out, e);
     lexicon_unlock(l);
     p->batch.symbols = (struct symbol_table){0};  // it borrowed from the lexicon

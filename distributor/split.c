@@ -25,6 +25,7 @@ static bool set_init(struct label_set *s, struct arena *a, labels from, size_t m
 {
     *s = (struct label_set){.v = ARENA_ARRAY(a, label, from.n + more), .cap = from.n + more};
     if (!s->v) return false;
+    // `more` names may be added at most: set_put has no way to fail.
     for (size_t i = 0; i < from.n; i++) {
         s->v[s->n++] = from.v[i];
     }
@@ -35,6 +36,7 @@ static bool set_init(struct label_set *s, struct arena *a, labels from, size_t m
 static void set_put(struct label_set *s, str name, str value)
 {
     size_t at = 0;
+    assert(name.n > 0 && s->n <= s->cap);
     while (at < s->n && str_cmp(s->v[at].name, name) < 0) {
         at++;
     }
@@ -68,10 +70,13 @@ labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_
         .period_type = p->period_type.type,
         .period_unit = p->period_type.unit,
     };
+    assert(type < p->type_count);
     set_put(&s, S("__delta__"), (str){0});
     set_put(&s, S("__order__"), (str){0});
     set_put(&s, S(LABEL_PROFILE_TYPE), ptype_print(a, &id));
     set_put(&s, S("__service_name__"), labels_get(ls, S(LABEL_SERVICE)));
+    // Set after the id was printed, and in the place of labels that a client sent under these
+    // names.
     set_put(&s, S("__type__"), id.sample_type);
     set_put(&s, S("__unit__"), id.sample_unit);
     set_put(&s, S("__period_type__"), id.period_type);
@@ -104,6 +109,7 @@ struct set_probe {
 static bool same_set(const void *ctx, uint32_t row)
 {
     const struct set_probe *probe = ctx;
+    assert(probe->sets);
     return labels_eq(probe->sets[row], probe->wanted);
 }
 
@@ -118,6 +124,7 @@ static bool find_or_add(struct splitter *x, labels wanted, uint32_t *group, err 
                     sizeof *x->fingerprints)) {
         return arena_fail(x->a, e);
     }
+    // `wanted` may be scratch of the caller, who then puts a copy in its place.
     x->sets[*group] = wanted;
     x->fingerprints[*group] = labels_fingerprint(wanted);
     x->set_count++;
@@ -136,6 +143,8 @@ static void read_origin(const struct profile_label *l, struct split_origin *o)
     if (str_is(l->key, "trace_id")) {
         o->has_trace = hex_parse(l->text, o->trace_id, sizeof o->trace_id);
     } else if (hex_parse(l->text, bytes, sizeof bytes)) {
+        // Text that is not hex leaves the origin as it is: a sample without a span is still a
+        // sample.
         o->span_id = 0;
         for (size_t i = 0; i < sizeof bytes; i++) {
             o->span_id |= (uint64_t)bytes[i] << (8 * i);
@@ -175,6 +184,7 @@ static labels own_labels(struct splitter *x, uint32_t row, label *v)
         }
         if (x->out->origins) read_origin(l, &x->out->origins[row]);
     }
+    // A name that comes twice keeps the smallest value, whatever order the agent sent them in.
     sort(v, n);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -210,6 +220,7 @@ static bool group_by_own_labels(struct splitter *x, err *e)
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
         labels own = own_labels(x, i, v);
         // Compared by address first (same_text), so most samples need neither hash nor look-up.
+        assert(i == 0 || x->group_of[i - 1] < x->set_count);
         if (i > 0 && same_labels(own, x->sets[x->group_of[i - 1]])) {
             x->group_of[i] = x->group_of[i - 1];
             continue;
@@ -217,6 +228,7 @@ static bool group_by_own_labels(struct splitter *x, err *e)
         uint32_t before = x->set_count;
         if (!find_or_add(x, own, &x->group_of[i], e)) return false;
         if (x->set_count == before) continue;
+        // `own` is in v, which the next sample overwrites.
         label *kept = ARENA_ARRAY(x->a, label, own.n);
         if (!kept) return arena_fail(x->a, e);
         if (own.n) memcpy(kept, v, own.n * sizeof *v);
@@ -234,6 +246,8 @@ static labels merged(struct splitter *x, labels own)
     size_t k = 0;
     for (size_t i = 0; i < x->common.n; i++) {
         label one = x->common.v[i];
+        // An empty label of the profile does not hide the sample's: the loop below takes that one
+        // up.
         if (one.value.n == 0) continue;
         for (; k < own.n && str_cmp(own.v[k].name, one.name) <= 0; k++) {
             if (!str_eq(own.v[k].name, one.name)) v[n++] = own.v[k];
@@ -263,6 +277,7 @@ static bool group_by_final_labels(struct splitter *x, err *e)
     labels *own = x->sets;
     uint32_t *becomes = ARENA_ARRAY(x->a, uint32_t, own_count);
     if (!becomes) return arena_fail(x->a, e);
+    // The index starts anew for the final sets. The first ones stay in `own`.
     map_release(&x->index);
     x->sets = NULL;
     x->set_cap = x->set_count = 0;
@@ -298,6 +313,7 @@ static bool collect(struct splitter *x, err *e)
         at[g + 1] += at[g];
     }
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        // Ascending i, so each group has its samples in the order of the profile.
         if (x->group_of[i] != MAP_NONE) rows[at[x->group_of[i]]++] = i;
     }
     out->group_count = x->set_count;

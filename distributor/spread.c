@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// spread.c - the averages by key; each decays when it is used next.
 #include "distributor/spread.h"
 
 #include "base/hash.h"
@@ -58,6 +60,7 @@ static void decay(struct spread_entry *x, uint64_t mono_ns)
 static uint32_t needed(double rate, uint64_t per)
 {
     double n = 1 + rate / (double)MAX(per, UINT64_C(1));
+    assert(rate >= 0);
     return n < MOST ? (uint32_t)n : MOST;
 }
 
@@ -73,12 +76,14 @@ static void set(struct spread *s, struct spread_entry *x, uint32_t n)
 
 static void weigh(struct spread *s, struct spread_entry *x, uint64_t per, uint64_t mono_ns)
 {
+    assert(lock_is_mine(&s->lock) && x->key);
     decay(x, mono_ns);
     // A steady rate r decays to a sum of r * half-life / ln 2.
     double rate = x->bytes * LN_2 / ((double)HALF_NS / (double)NS_PER_S);
     uint32_t now = needed(rate, per);
     uint32_t calm = needed(rate * 1.5, per);
     if (now > x->n) set(s, x, now);
+    // Half as much again, so that a rate at the border between two numbers does not move it.
     if (calm >= x->n) {
         x->low_mono_ns = 0;
         return;
@@ -93,11 +98,13 @@ static void weigh(struct spread *s, struct spread_entry *x, uint64_t per, uint64
 
 static struct spread_entry *entry_of(struct spread *s, uint64_t key, size_t i)
 {
+    // / 2: the lowest bit of a key is always 1 (spread_key).
     return &s->entries[(key / 2 + i) % SPREAD_KEYS];
 }
 
 static struct spread_entry *find(struct spread *s, uint64_t key)
 {
+    assert(key);  // 0 would find a free place
     for (size_t i = 0; i < PROBES; i++) {
         struct spread_entry *x = entry_of(s, key, i);
         if (x->key == key) return x;
@@ -113,6 +120,7 @@ static struct spread_entry *make(struct spread *s, uint64_t key, uint64_t per, u
     for (size_t i = 0; i < PROBES; i++) {
         struct spread_entry *x = entry_of(s, key, i);
         if (x->key) weigh(s, x, per, mono_ns);
+        // Of the others the one with fewest bytes, and of equal ones a free place.
         if (x->key && x->n > 1) continue;
         if (!least || x->bytes < least->bytes || (x->bytes <= least->bytes && !x->key)) least = x;
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stack_rows.c - rows of a profile's tables are mapped once, and of a stack only what it does not
+// share with the one before.
 #include "distributor/stack_rows.h"
 
 // Counts the frames of all locations; a location without lines is one frame.
@@ -7,6 +10,8 @@ static uint32_t place_frames(struct stack_rows *s)
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->p->location_count; i++) {
         s->places[i] = n;
+        // The sum fits 32 bits: a body has less than 2 GiB, and each line and location takes some
+        // bytes of it.
         n += MAX(s->p->locations[i].line_count, 1u);
     }
     return n;
@@ -39,6 +44,7 @@ static bool string_row(struct symbols *to, str text, uint32_t *row, err *e)
 static struct stack_rows_text *text_slot(struct stack_rows *s, str text)
 {
     uint64_t where = (uint64_t)(uintptr_t)text.p * 0x9e3779b97f4a7c15u;
+    // The upper bits: those of a product depend on all bits of the address, the lower ones do not.
     return &s->texts[where >> 56 & (STACKS_TEXTS - 1)];
 }
 
@@ -49,6 +55,7 @@ static bool known_string_row(struct stack_rows *s, str text, uint32_t *row, err 
         *row = t->row;
         return true;
     }
+    // Another text had the slot, or this one comes for the first time.
     if (!string_row(s->to, text, row, e)) return false;
     if (text.n <= UINT32_MAX) *t = (struct stack_rows_text){text.p, (uint32_t)text.n, *row};
     return true;
@@ -57,6 +64,7 @@ static bool known_string_row(struct stack_rows *s, str text, uint32_t *row, err 
 static uint32_t function_row(struct stack_rows *s, uint32_t function, err *e)
 {
     if (s->functions[function]) return s->functions[function] - 1;
+    assert(function < s->p->function_count);
     const struct profile_function *f = &s->p->functions[function];
     struct symbol_function row = {.start_line = f->start_line};
     if (!string_row(s->to, f->name, &row.name, e) ||
@@ -64,6 +72,7 @@ static uint32_t function_row(struct stack_rows *s, uint32_t function, err *e)
         return MAP_NONE;
     }
     bool same = f->system_name.p == f->name.p && f->system_name.n == f->name.n;
+    // Usually both names are one string of the message, so comparing addresses saves a look-up.
     row.system_name = row.name;
     if (!same && !string_row(s->to, f->system_name, &row.system_name, e)) return MAP_NONE;
     uint32_t id = symbols_function(s->to, row, e);
@@ -75,6 +84,7 @@ static uint32_t function_row(struct stack_rows *s, uint32_t function, err *e)
 static uint32_t mapping_row(struct stack_rows *s, uint32_t mapping, err *e)
 {
     if (mapping == PROFILE_NONE) return 0;
+    assert(mapping < s->p->mapping_count);
     if (s->mappings[mapping]) return s->mappings[mapping] - 1;
     const struct profile_mapping *m = &s->p->mappings[mapping];
     struct symbol_mapping row = {.start = m->start,
@@ -86,6 +96,7 @@ static uint32_t mapping_row(struct stack_rows *s, uint32_t mapping, err *e)
         return MAP_NONE;
     }
     uint32_t id = symbols_mapping(s->to, row, e);
+    // As for functions: after a failure id + 1 is 0, and the mapping is looked up again.
     s->mappings[mapping] = id + 1;
     return id;
 }
@@ -97,6 +108,8 @@ static bool make_frames(struct stack_rows *s, const struct profile_location *l, 
 {
     struct symbol_frame frame = {.address = l->address, .mapping = mapping_row(s, l->mapping, e)};
     if (frame.mapping == MAP_NONE) return false;
+    assert(frames[0] == 0);
+    // pprof lists the innermost function of a location first; a stack is built from the outermost.
     for (uint32_t k = 0; k < l->line_count; k++) {
         const struct profile_line *line = &s->p->lines[l->first_line + k];
         frame.function = function_row(s, line->function, e);
@@ -144,6 +157,7 @@ uint32_t stack_rows_row(struct stack_rows *s, uint32_t sample, err *e)
     const uint32_t *leaf = s->p->stack_locations + x->first_location;
     uint32_t n = x->location_count;
     uint32_t k = shared(s, leaf, n);
+    // Row 0 is the empty stack, the root of all others.
     uint32_t row = k ? s->path[k - 1] : 0;
     s->last_count = 0;  // on a failure below the path is of no stack
     for (; k < n; k++) {
@@ -183,6 +197,7 @@ static bool is_function(struct stack_rows *s, const struct profile_function *f, 
     bool same = f->system_name.p == f->name.p && f->system_name.n == f->name.n;
     if (same ? g->system_name != name : !str_eq(f->system_name, s->to->t.strings[g->system_name]))
         return false;
+    // The file name is compared last, because it is nearly always equal.
     return is_text(s, f->filename, g->filename);
 }
 
@@ -192,6 +207,9 @@ static void find_functions(struct stack_rows *s, uint32_t from, uint32_t to)
     uint32_t names[TOGETHER];
     uint32_t guesses[TOGETHER];
     const struct symbol_table *t = &s->to->t;
+    assert(s->hints && from <= to && to - from <= TOGETHER);
+    // Each loop below prefetches what the next one reads, for all functions of this group, so that
+    // the waits for memory overlap.
     for (uint32_t i = from; i < to; i++) {
         hashes[i - from] = symbols_string_hash(s->to, s->p->functions[i].name);
         symbols_string_fetch(s->to, hashes[i - from]);
@@ -213,6 +231,8 @@ static void find_functions(struct stack_rows *s, uint32_t from, uint32_t to)
         const struct profile_function *f = &s->p->functions[i];
         uint32_t row = names[i - from];
         uint32_t guess = guesses[i - from];
+        // A hash or a hint may be another function's, so all is compared. A wrong guess costs only
+        // that the function is looked up again by function_row.
         if (guess == 0 || !str_eq(f->name, t->strings[row])) continue;
         if (is_function(s, f, row, guess)) s->functions[i] = guess + 1;
     }
@@ -275,6 +295,8 @@ static bool find_locations(struct stack_rows *s, err *e)
                                                .inlined = k + 1 < l->line_count};
             v[n].to = last - k;
             v[n].hash = symbols_frame_fetch(s->to, &v[n].frame);
+            // A group may end within a location: keep_whole looks after those that were found in
+            // part.
             if (++n < TOGETHER) continue;
             find_frames(s, v, n);
             n = 0;
@@ -326,6 +348,7 @@ static void walk_begin(struct walker *w, const struct walker *before)
 {
     if (before->at < w->from && before->state != WALK_OVER) return;
     bool led = before->at >= w->from;
+    assert(w->state == WALK_WAITS);
     w->at = MIN(w->from, before->at);
     if (w->at) {
         memcpy(w->path, before->path, w->at * sizeof *w->path);
@@ -343,9 +366,11 @@ static void walk_on(const struct stack_rows *s, struct walker *w)
         uint32_t location = w->leaf[w->n - 1 - w->at];
         const uint32_t *frames = s->frames + s->places[location];
         uint32_t count = MAX(s->p->locations[location].line_count, 1u);
+        // A location whose frames are not in the table: no stack through it is either.
         if (frames[0] == 0) break;
         for (; w->line < count; w->line++) {
             w->frame = frames[w->line] - 1;
+            // Frame 0 adds nothing to a stack (symbols_child does the same).
             if (w->frame == 0) continue;
             if (!symbols_is_stack(t, w->row + 1, w->row, w->frame)) {
                 w->hash = symbols_stack_fetch(s->to, w->row, w->frame);
@@ -355,12 +380,16 @@ static void walk_on(const struct stack_rows *s, struct walker *w)
             w->row++;
         }
         w->path[w->at++] = w->row;
+        // The walker behind this one may go on from here, so paths are noted location by location.
     }
     w->state = WALK_OVER;
 }
 
 static void walk_guess(const struct stack_rows *s, struct walker *w)
 {
+    // The index had one row for this hash at hand. If that is another stack, the slow look-up
+    // decides.
+    assert(w->state == WALK_GUESSES && w->maybe != MAP_NONE);
     if (!symbols_is_stack(&s->to->t, w->maybe, w->row, w->frame))
         w->maybe = symbols_find_stack(s->to, w->row, w->frame);
     if (w->maybe == MAP_NONE) {
@@ -391,6 +420,9 @@ void stack_rows_find(struct stack_rows *s, const uint32_t *samples, uint32_t n)
 {
     struct walker v[STACKS_WALKERS] = {{0}};
     if (!s->paths) return;
+    // The first walker follows the last one of the round before. There is none in the first round:
+    // an ended walker with no locations stands for it.
+    assert(s->hints && s->deepest <= WALK_DEEPEST);
     struct walker *before = &v[STACKS_WALKERS - 1];
     before->state = WALK_OVER;
     for (uint32_t from = 0; from < n; from += STACKS_WALKERS) {
@@ -412,6 +444,7 @@ void stack_rows_find(struct stack_rows *s, const uint32_t *samples, uint32_t n)
                 more |= walk_step(s, &v[i], &v[(i + STACKS_WALKERS - 1) % STACKS_WALKERS]);
         }
         for (uint32_t i = 0; i < many; i++) {
+            // Those that stopped early are not in the table; stack_rows_row adds them.
             if (v[i].at == v[i].n) s->rows[samples[from + i]] = v[i].row + 1;
         }
     }
@@ -439,6 +472,7 @@ bool stack_rows_init(struct stack_rows *s, struct arena *a, const struct profile
     uint32_t frames = place_frames(s);
     s->frames = ARENA_ARRAY(a, uint32_t, frames);
     if (!arena_ok(a, e)) return false;
+    // Only the root: a new table. In it nothing can be found, so there is nothing to look for.
     if (to->t.stack_count == 1) return reserve(s, frames, e);
     if (!hints) return true;
     if (deepest <= WALK_DEEPEST) {

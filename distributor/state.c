@@ -40,6 +40,7 @@ static double chance(void *arg)
 static bool take_quota(void *arg, str group)
 {
     struct request *q = arg;
+    assert(q->limits->quota);  // admission.c asks only where there is one
     return quota_sample(&q->self->samplers, q->req->tenant, group, q->limits->quota,
                         distributors(q), chance(NULL), clock_mono_ns());
 }
@@ -77,6 +78,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .limits = tenant_limits(process->config, &req->arena, req->tenant),
         .begun_mono_ns = clock_mono_ns(),
     };
+    assert(q->limits && req->tenant.n > 0);
     pipeline_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
     q->admission = (struct admission){
         .a = &req->arena,
@@ -91,14 +93,18 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     q->in.lost = lost;
     q->in.lost_arg = q;
     const struct distributor_config *config = config_section(process->config, "distributor");
+    // Last, because it may fail: request_end counts and logs by what was set above.
     if (!dispatch_init(&q->dispatch, process->client, process->members, config, req->arena.budget,
                        req, e)) {
         return false;
     }
     q->dispatch.spread = &self->spread;
     q->dispatch.home_ingesters = (size_t)q->limits->home_ingesters;
+    // Again, now with the owner: pipeline_init made one for tests, which sends everything to owner
+    // 0.
     send_buffer_init(&q->in.out, &req->arena, dispatch_owner, &q->dispatch);
     lexicons_limit(&self->lexicons, config->lexicon_memory);
+    // The setting may have changed since the last request. With 0 all lexicons go now.
     if (config->lexicon_memory == 0) return true;
     q->dispatch.lexicons = &self->lexicons;
     q->in.out.lexicon = dispatch_lexicon;
@@ -110,6 +116,8 @@ bool request_send(struct request *q, err *e)
 {
     struct pipeline *in = &q->in;
     if (in->exhausted) {
+        // Some records are missing, and an answer "stored" would hide that.
+        assert(in->failed);
         *e = in->first;
         return false;
     }
@@ -120,6 +128,7 @@ bool request_send(struct request *q, err *e)
     // again, and without an id both would count.
     if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_fail(&q->req->arena, e);
     if (!dispatch_send(&q->dispatch, &in->out, e)) return false;
+    // All is stored. From here on nothing may fail.
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);
@@ -130,6 +139,7 @@ bool request_send(struct request *q, err *e)
 void request_delay(const struct request *q, struct http_exchange *x)
 {
     double delay = (double)q->limits->ingestion_artificial_delay * (0.9 + 0.2 * chance(NULL));
+    assert(x->status < 400);
     uint64_t until = q->begun_mono_ns + (uint64_t)delay;
     uint64_t now = clock_mono_ns();
     if (until <= now) return;
@@ -151,6 +161,7 @@ static void log_refusal(struct request *q, const err *fault, bool answered)
     const struct pipeline *in = &q->in;
     bool counted = in->failed && in->first_why != DISCARD_UNKNOWN;
     str reason = counted ? str_of(discard_name(in->first_why)) : (str){0};
+    // The first failure of a profile, without what the handler wrapped around it for its client.
     if (in->failed) fault = &in->first;
     if (!fault || !is_refusal(fault, answered)) return;
     str service = in->failed ? in->first_service : in->service;

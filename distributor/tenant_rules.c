@@ -20,6 +20,7 @@ static size_t put_sorted(label *v, size_t n, str name, str value)
     while (end < n && str_eq(v[end].name, name)) {
         end++;
     }
+    // A client may have sent the name several times; all of them go.
     size_t wanted = value.n > 0;
     memmove(v + at + wanted, v + end, (n - end) * sizeof *v);
     if (wanted) v[at] = (label){name, value};
@@ -29,6 +30,7 @@ static size_t put_sorted(label *v, size_t n, str name, str value)
 static bool keeps(struct arena *a, const struct relabel_rules *rules, labels ls,
                   const struct profile_type *type, bool *keep, err *e)
 {
+    assert(rules);
     label *v = ARENA_ARRAY(a, label, ls.n + 2);
     if (!v) return arena_fail(a, e);
     if (ls.n) memcpy(v, ls.v, ls.n * sizeof *v);
@@ -44,6 +46,8 @@ static void keep_columns(struct profile *p, const bool *keep, uint32_t kept)
     for (uint32_t i = 0; i < p->type_count; i++) {
         if (keep[i]) p->types[n++] = p->types[i];
     }
+    // In place: `to` never overtakes `from`.
+    assert(kept <= p->type_count);
     int64_t *to = p->values;
     const int64_t *from = p->values;
     for (uint32_t row = 0; row < p->sample_count; row++) {
@@ -76,6 +80,7 @@ static str reduced(struct arena *a, str id, uint64_t most)
 {
     uint8_t bytes[SESSION_BYTES];
     if (most == 0 || !hex_parse(id, bytes, sizeof bytes)) return (str){0};
+    // Little-endian, as Pyroscope's agents write a session (tenant_rules.h).
     uint64_t number = 0;
     for (size_t i = SESSION_BYTES; i-- > 0;)
         number = number << 8 | bytes[i];

@@ -18,6 +18,7 @@ static const char *scaled(char text[TEXT_MAX], uint64_t n, uint64_t base, const 
         snprintf(text, TEXT_MAX, "%" PRIu64 " B", n);
         return text;
     }
+    assert(base > 1);
     double v = (double)n;
     size_t unit = 0;
     for (; v >= (double)base && unit < 6; unit++) {
@@ -74,6 +75,7 @@ const char *text_rfc3339(char text[TEXT_MAX], int64_t unix_s)
 static str cut(struct arena *a, str s)
 {
     if (s.n <= VALUE_SHOWN) return s;
+    // Not within a character: the message must stay UTF-8.
     size_t n = VALUE_SHOWN;
     while (n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80) {
         n--;

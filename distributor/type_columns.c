@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// type_columns.c - rows of samples sorted by stack, then added up.
 #include "distributor/type_columns.h"
 
 #include "base/sort.h"
@@ -19,6 +21,8 @@ static void sort_few(uint64_t *v, uint32_t n)
 static void radix_sort(uint64_t **v, uint64_t **other, uint32_t n)
 {
     uint32_t starts[DIGITS];
+    assert(n > 0);
+    // The lower half needs no pass: rows are ascending already, and each pass keeps their order.
     for (unsigned shift = 32; shift < 64; shift += DIGIT_BITS) {
         memset(starts, 0, sizeof starts);
         for (uint32_t i = 0; i < n; i++) {
@@ -98,6 +102,7 @@ bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t stack = (uint32_t)(room->keys[i] >> 32);
         const int64_t *values = p->values + (size_t)(uint32_t)room->keys[i] * types;
+        // The keys are in order, so samples with one stack are neighbours.
         if (c->count == 0 || room->stacks[-1] != stack) {
             *room->stacks++ = stack;
             room->sums += types;
@@ -107,6 +112,7 @@ bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
         if (!add_row(c->totals, values, types, e)) return false;
     }
     room->totals += types;
+    assert(c->count > 0 && c->count <= n);
     return true;
 }
 

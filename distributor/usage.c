@@ -28,6 +28,7 @@ static bool resolve(struct arena *a, str name, labels ls, bool *has, str *out, e
             name = str_slice(name, 1, name.n);
             continue;
         }
+        // The configuration refuses a placeholder without an end.
         size_t end = str_find(name, '}');
         str value = labels_get(ls, str_slice(name, sizeof PLACE - 1, end));
         *has = value.n > 0;
@@ -77,6 +78,7 @@ struct usage_sampling usage_sampling(const struct sampling *s, const struct usag
         bool better =
             !best.match || r->probability < best.probability ||
             (r->probability == best.probability && best.match->templated && !m->templated);
+        assert(r->probability >= 0 && r->probability <= 1);
         if (better) best = (struct usage_sampling){m, r->probability};
     }
     return best;

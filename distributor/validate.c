@@ -34,6 +34,7 @@ struct checks {
 static bool refuse_limit(const struct checks *c, enum discard_reason why, const char *what,
                          const char *key, uint64_t actual, int64_t limit)
 {
+    assert(limit > 0 && actual > (uint64_t)limit);
     *c->why = why;
     return err_set(c->e, ERR_INVALID_ARGUMENT,
                    "the profile with labels '%s' exceeds the %s (%s, actual: %llu, limit: %lld)",
@@ -49,6 +50,7 @@ static bool in_window(const struct checks *c, int64_t time_ns, const struct limi
     int64_t now_ms = now_ns / NS_PER_MS;
     int64_t start = now_ms - l->reject_older_than / NS_PER_MS;
     int64_t end = now_ms + l->reject_newer_than / NS_PER_MS;
+    // 0 or less switches the end off, as all limits of Pyroscope do.
     bool bounded_below = l->reject_older_than > 0;
     bool bounded_above = l->reject_newer_than > 0;
     if ((!bounded_below || time_ms > start) && (!bounded_above || time_ms < end)) return true;
@@ -78,6 +80,7 @@ static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
     if (p->function_count) memcpy(functions, p->functions, p->function_count * sizeof *functions);
     if (p->line_count) memcpy(lines, p->lines, p->line_count * sizeof *lines);
     if (p->location_count) memcpy(locations, p->locations, p->location_count * sizeof *locations);
+    // Copies, because the decoder's arrays have no room for one more row.
     str name = S(STACK_CUT_NAME);
     functions[p->function_count] = (struct profile_function){.name = name, .system_name = name};
     lines[p->line_count] = (struct profile_line){.function = p->function_count++};
@@ -100,7 +103,8 @@ static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *
     for (uint32_t i = 0; i < p->sample_count; i++) {
         struct profile_sample *s = &p->samples[i];
         if (s->location_count <= depth) continue;
-        if (p->cut_count++ == 0 && !add_mark(a, p, &mark)) return arena_ok(a, e);
+        assert(s->first_location + (size_t)s->location_count <= p->stack_location_count);
+        if (p->cut_count++ == 0 && !add_mark(a, p, &mark)) return arena_fail(a, e);
         s->first_location += s->location_count - depth - 1;  // the leaf is first
         s->location_count = depth + 1;
         assert(s->first_location < p->stack_location_count);
@@ -124,6 +128,8 @@ static bool samples_fit(const struct checks *c, struct profile *p, const struct 
                                 l->max_profile_stacktrace_sample_labels);
         }
     }
+    // A profile with too many samples is refused, one with deep stacks is stored with cut ones:
+    // that loses no value, and agents cannot help how deep a program recurses.
     int64_t depth = l->max_profile_stacktrace_depth;
     bool any_depth = depth <= 0 || depth >= UINT32_MAX;
     return any_depth || cut_stacks(c->a, p, (uint32_t)depth, c->e);
@@ -140,6 +146,7 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
 {
     struct checks c = {a, ls, why, e};
     if (p->type_count == 0) return malformed(why, e, "empty profile");
+    // Some agents send no time; the profile is then of now, which is always within the window.
     if (p->time_ns > 0) {
         if (!in_window(&c, p->time_ns, l, now_ns)) return false;
     } else {
@@ -150,6 +157,7 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
                             p->encoded_bytes, l->max_profile_size_bytes);
     }
     if (!samples_fit(&c, p, l)) return false;
+    // '-' would make the parts of a profile type's id ambiguous for Pyroscope's clients.
     for (uint32_t i = 0; i < p->type_count; i++) {
         if (str_find(p->types[i].type, '-') < p->types[i].type.n) {
             return malformed(why, e, "sample type contains -");
@@ -214,6 +222,8 @@ static bool value_fits(const struct checks *c, size_t i)
     if (!str_utf8(one.value)) {
         return invalid(c, DISCARD_INVALID_LABELS, "invalid label value", one.value);
     }
+    // The set is sorted, so labels with one name are neighbours.
+    assert(i < c->ls.n);
     if (i > 0 && str_eq(c->ls.v[i - 1].name, one.name)) {
         return unfit(c, DISCARD_DUPLICATE_LABEL_NAMES, "duplicate label name", one.name);
     }
@@ -222,6 +232,7 @@ static bool value_fits(const struct checks *c, size_t i)
 
 static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
 {
+    assert(i < c->ls.n);
     label one = c->ls.v[i];
     return lengths_fit(c, one, l) &&
            name_is_valid(c, one.name, one.name.n > 0 && str_utf8(one.name)) && value_fits(c, i);
@@ -241,6 +252,7 @@ static str sanitised(struct arena *a, str name)
             text[i] = name.p[i] == '.' ? '_' : name.p[i];
         copy.p = text;
     }
+    // '_' is legal, so a name is refused for its other characters only.
     return label_name_is_legacy(copy) ? copy : (str){0};
 }
 
@@ -260,7 +272,9 @@ static bool take_renamed(struct sanitising *x, label sent, label now)
     size_t at = labels_place(ls, now.name);
     bool there = at < ls.n && str_eq(ls.v[at].name, now.name);
     const label *first = there ? &ls.v[at] : &x->renamed.v[labels_place(x->renamed, now.name)];
+    assert(there || labels_place(x->renamed, now.name) < x->renamed.n);
     if (first->name.p == now.name.p) {
+        assert(x->n < x->c->ls.n);
         x->out[x->n++] = now;
         return true;
     }
@@ -277,6 +291,7 @@ static bool take_label(struct sanitising *x, size_t i, str name, const struct li
     label one = x->c->ls.v[i];
     if (!lengths_fit(x->c, one, l) || !name_is_valid(x->c, one.name, name.p != NULL)) return false;
     if (name.p != one.name.p) {
+        // value_fits words the refusal. It is asked only now, because Pyroscope checks names first.
         if (!str_utf8(one.value)) return value_fits(x->c, i);
         return take_renamed(x, one, (label){name, one.value});
     }
@@ -304,6 +319,8 @@ static bool sanitise(const struct checks *c, labels *ls, const struct limits *l)
     for (size_t i = 0; i < ls->n; i++) {
         if (!take_label(&x, i, names[i], l)) return false;
     }
+    // A new name may belong elsewhere: '_' comes after '.' and digits.
+    assert(x.n <= ls->n);
     if (any) labels_sort(x.out, x.n);
     *ls = (labels){x.out, x.n};
     return true;
@@ -314,6 +331,8 @@ bool validate_labels(struct arena *a, labels *set, const struct limits *l, enum 
 {
     labels ls = *set;
     struct checks c = {a, ls, why, e};
+    // The order of these checks is Pyroscope's, because the first that fails is the answer and the
+    // reason in its metric.
     if (ls.n == 0) {
         *why = DISCARD_MISSING_LABELS;
         return err_set(e, ERR_INVALID_ARGUMENT,

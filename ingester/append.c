@@ -48,6 +48,9 @@ static bool read_request(struct append *a, str message, err *e)
     while (pb_next(&r))
         n += r.field == 1 && r.type == PB_BYTES;
     if (!pb_done(&r, e)) return err_wrap(e, "AppendRequest");
+    // Counted first, so that the arrays are exact: an attacker's message has millions of tiny
+    // fields.
+    assert(a->n == 0);
     a->bytes = ARENA_ARRAY(&a->req->arena, str, n);
     a->batches = ARENA_ARRAY(&a->req->arena, struct batch, n);
     a->staged = ARENA_ARRAY(&a->req->arena, struct staged *, n);
@@ -85,6 +88,8 @@ static bool check_ages(struct append *a, const struct batch *b, err *e)
             return err_set(e, ERR_INVALID_ARGUMENT, "a profile is of %" PRId64 " ns since 1970",
                            b->records[i].time_ns);
         }
+        // Times are the client's and may be anything. Far in the past is too old, far ahead is not
+        // old.
         if (__builtin_sub_overflow(now, b->records[i].time_ns, &old)) {
             old = b->records[i].time_ns < 0 ? INT64_MAX : 0;
         }
@@ -108,6 +113,7 @@ static bool check(struct append *a, str message, err *e)
                        "' ( )",
                        STR(str_slice(tenant, 0, NAME_TENANT_MAX)), NAME_TENANT_MAX);
     }
+    // The tenant first: it costs nothing, and a message of gigabytes need not be decoded for it.
     if (!read_request(a, message, e)) return false;
     for (size_t i = 0; i < a->n; i++) {
         if (!batch_decode(&a->req->arena, a->bytes[i], &a->batches[i], e) ||
@@ -122,6 +128,7 @@ static bool check(struct append *a, str message, err *e)
 
 static void abandon(struct append *a, size_t n)
 {
+    assert(n <= a->n);
     for (size_t i = 0; i < n; i++)
         head_abandon(a->staged[i]);
 }
@@ -148,9 +155,12 @@ static bool stage(struct append *a, err *e)
     uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
     a->reason = "memory";
     for (;;) {
+        // Before the try: a turn that passes between a failed try and the wait would be missed
+        // otherwise.
         uint64_t turn = head_turn(a->in->head);
         if (stage_once(a, max_stacks, e)) return true;
         if (e->code == ERR_NOT_FOUND) a->reason = "lexicon";
+        // ABORTED: another push has staged one of these rows and not yet published or given it up.
         if (e->code != ERR_ABORTED) return false;
         *e = (err){0};
         a->reason = "other";
@@ -163,7 +173,7 @@ static bool stage(struct append *a, err *e)
 static bool make_room(struct append *a, struct buf *out, err *e)
 {
     a->reason = "memory";
-    if (!arena_spare(&a->req->arena, ANSWER_MEMORY)) return arena_ok(&a->req->arena, e);
+    if (!arena_spare(&a->req->arena, ANSWER_MEMORY)) return arena_fail(&a->req->arena, e);
     return buf_reserve(out, ANSWER_BYTES) != NULL || buf_ok(out, e);
 }
 
@@ -177,6 +187,7 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
     for (size_t i = 0; i < a->n; i++) {
         struct staged *s = a->staged[i];
         if (staged_rows(s) == 0) continue;
+        // The news are asked for by the leader of the commit, who knows which cut they go to.
         items[n] = (struct wal_item){.count = staged_rows(s), .news = head_log_news, .arg = s};
         if (!head_log(s, &items[n].rows, e)) return false;
         n++;
@@ -205,6 +216,7 @@ static double share(uint64_t used, uint64_t limit)
 static void answer(struct append *a, const struct wal_place *place, struct buf *out)
 {
     const struct mem_budget *b = head_budget(a->in->head);
+    // Distributors pass over an ingester that is nearly full, so the fuller of both counts.
     double load = MAX(share(b->used, b->limit),
                       share(wal_count(a->in->wal).bytes, ingester_settings(a->in)->log_disk));
     pb_put_bytes(out, 1, str_make(place->stream.b, sizeof place->stream.b));
@@ -219,6 +231,8 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     assert(a->n == 0);
     a->reason = "log";
     FAULT("append.stage.before");
+    // Before any work: without its object in the store the loss of this directory would go
+    // unnoticed.
     if (!holdings_noted(a->in->holdings, e)) return false;
     if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !make_room(a, out, e) ||
         !stage(a, e)) {
@@ -230,6 +244,8 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     stuck_leave(&a->in->appends);
     assert(!stored || !id128_eq(place.stream, (id128){0}));
     if (!stored) {
+        // Rows that may be in the log all the same are known by their ids when the push is
+        // repeated.
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
         abandon(a, a->n);
         if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);  // opens the log again without delay
@@ -240,6 +256,7 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     // After the rows are in the head: a cut without pins may be flushed and dropped.
     if (place.cut) wal_unpin(a->in->wal, place.cut);
     arena_use_spare(&a->req->arena);
+    // All is stored and seen. Nothing from here on may fail, whatever the budget says.
     answer(a, &place, out);
     FAULT("append.ack.before");
     return buf_ok(out, e);

@@ -34,6 +34,7 @@ static void set_phase(struct ingester *in, enum ingester_phase phase, const err 
         [INGESTER_REOPENING] = {[INGESTER_READY] = true, [INGESTER_REOPENING] = true},
         [INGESTER_FAILED] = {false},
     };
+    assert(phase != INGESTER_FAILED || fault);
     lock_take(&in->lock);
     assert(allowed[in->phase][phase]);
     in->phase = phase;
@@ -53,6 +54,7 @@ bool duty_is_over(struct ingester *in)
 static void wait(struct ingester *in)
 {
     lock_take(&in->lock);
+    // One wait, not a loop: to be woken early is what duty_wake is for.
     if (!in->stopping) (void)cond_wait_until(&in->wake, &in->lock, clock_mono_ns() + TICK_NS);
     lock_give(&in->lock);
 }
@@ -69,6 +71,7 @@ void duty_wake(struct ingester *in)
 static void reopen(struct ingester *in)
 {
     err e = {0};
+    assert(in->phase == INGESTER_REOPENING);  // this thread sets it
     bool ok = wal_state(in->wal) != WAL_BROKEN || wal_recover(in->wal, &e);
     if (ok && replay_run(in, &e) && wal_begin(in->wal, &e)) {
         set_phase(in, INGESTER_READY, NULL);
@@ -88,6 +91,7 @@ static size_t held(const struct ingester *in)
 // Pushes go on meanwhile, so `after` may be larger than `before`; then nothing is given back.
 bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows)
 {
+    assert(c->closed);
     size_t before = held(in);
     if (!head_drop(in->head, c, insist, rows)) return false;
     size_t after = held(in);
@@ -115,11 +119,13 @@ static void expire(struct ingester *in, unsigned *tries)
         err e = {0};
         if (!wal_cut_is_past(in->wal, c, keep_ns)) continue;
         FAULT("cut.expire");
+        // Readers are in the way. The oldest cut comes first, so the others wait for it.
         if (!duty_drop(in, c, *tries >= POLITE_TRIES, &rows)) {
             ++*tries;
             break;
         }
         *tries = 0;
+        // wal_drop frees c, so its names are copied before.
         ulid_print(c->stream, stream);
         if (!wal_drop(in->wal, c, &e)) {
             char text[LOG_QUOTE_MAX];
@@ -181,12 +187,14 @@ static void tell_damaged(struct ingester *in)
 static void tick(struct ingester *in, unsigned *tries)
 {
     const struct ingester_config *c = ingester_settings(in);
+    // Read anew each time, as they may have been reloaded.
     head_set_limit(in->head, c->head_memory);
     head_set_lexicons(in->head, c->lexicon_memory);
     head_tidy(in->head);
     tell_full(in);
     tell_damaged(in);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
+    // Asked again: the tick may have broken it.
     if (wal_state(in->wal) == WAL_OPEN) {
         if (in->flush) {
             flush_wake(in->flush);
@@ -236,6 +244,7 @@ void *duty_main(void *arg)
     leave_memory(in);
     // Before the first push: a retry of a row that was flushed must find its id.
     if (in->flush) flush_recall(in->flush);
+    // The last step before pushes: until now the state of the log refused them.
     bool begun = wal_begin(in->wal, &e);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
     while (!duty_is_over(in)) {

@@ -81,6 +81,7 @@ static void time_text(int64_t ns, char text[TIME_TEXT])
 {
     struct tm tm;
     time_t s = (time_t)(ns / NS_PER_S);
+    // A time that no calendar has stays empty: it is only shown.
     text[0] = '\0';
     if (gmtime_r(&s, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
@@ -99,6 +100,7 @@ static bool mark_text(const struct holdings *h, char text[2 * ULID_TEXT + 1])
     id128 cluster;
     char of[ULID_TEXT];
     char in[ULID_TEXT];
+    assert(node_knows(me(h)->directory));  // holdings_start looked
     if (!process_cluster(h->in->process, &cluster)) return false;
     ulid_print(me(h)->directory, of);
     ulid_print(cluster, in);
@@ -140,17 +142,21 @@ static int64_t rows_from(const struct holdings *h)
     size_t n = wal_list_cuts(wal, NULL, 0);
     const size_t bytes = (n + 1) * sizeof(struct wal_cut);
     struct wal_cut *v = mem_alloc(NULL, bytes, &ignored);
+    // Without memory the loss is said to be larger than it may be, never smaller.
     if (!v) return 0;
     n = MIN(n, wal_list_cuts(wal, v, n));
     for (size_t i = 0; i < n; i++)
         oldest = MIN(oldest, v[i].opened_wall_ns);
     mem_free(NULL, v, bytes);
+    // The largest age that was ever set here: rows may have come under that setting.
+    assert(h->age_ns >= 0);
     return oldest > h->age_ns + SLACK_NS ? oldest - h->age_ns - SLACK_NS : 0;
 }
 
 static struct holding own_now(struct holdings *h)
 {
     h->age_ns = MAX(h->age_ns, ingester_settings(h->in)->head_age);
+    // The next number, because an object is never replaced: the newest one counts.
     return (struct holding){.node = me(h)->node,
                             .directory = me(h)->directory,
                             .number = h->roll.number + 1,
@@ -184,14 +190,18 @@ static bool note(struct holdings *h, struct req *r, err *e)
     struct store *s = h->in->process->store;
     struct holding *v = NULL;
     size_t n = 0;
+    assert(s && !lock_is_mine(&h->lock));  // the store may take long
     bool existed = false;
     if (!holdings_list(s, r, &r->arena, me(h)->node, &v, &n, e)) return false;
     if (!adopt(h, v, n)) {
         const struct holding own = own_now(h);
         if (!holding_create(s, r, &own, &existed, e)) return false;
         roll_noted(&h->roll, own.number, clock_boot_ns());
+        // If it existed, an earlier try had succeeded after all, and its times are in the store.
         if (!existed) note_own(h, &own);
     }
+    // The object first: a mark without one would let the next start take pushes that nothing tells
+    // of.
     if (!mark(h, e)) return e->code == ERR_OK && err_set(e, ERR_UNAVAILABLE, "no cluster is known");
     lock_take(&h->lock);
     h->noted = true;
@@ -213,6 +223,7 @@ static bool is_alive(struct holdings *h, const struct holding *o, struct node_id
     str bytes = {0};
     err why = {0};
     if (!p->client || o->address.n == 0) return false;
+    // A request of its own, because the caller's has the time limit of the whole inspection.
     buf_init(&message, NULL, NODE_MESSAGE_MAX);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, PROBE_NS);
     node_put_probe(me(h), &message);
@@ -220,10 +231,12 @@ static bool is_alive(struct holdings *h, const struct holding *o, struct node_id
                NODE_MESSAGE_MAX);
     bool ok = call_wait(&r, &c.http.call, &why) && peer_answer(&c, &bytes, &why) &&
               node_read_answer(arena_str(a, bytes), &answer, &why);
+    // arena_str copied what the answer lends: it goes with the call.
     peer_release(&c);
     req_release(&r);
     buf_release(&message);
     if (!ok || !id128_eq(answer.node.directory, o->directory)) return false;
+    // Another process may have that address by now.
     *who = answer.node;
     return true;
 }
@@ -270,6 +283,7 @@ static void judge(struct holdings *h, const struct holding *o, int64_t own_made_
     *l = (struct lost){.directory = o->directory,
                        .from_ns = o->rows_from_ns,
                        .until_ns = took_until(h, o, alive, own_made_ns)};
+    assert(!id128_eq(o->directory, me(h)->directory));
     describe(h, o, alive, l);
     if (alive) node_tell_twin(h->in->process, &who);
     tell(h, o, l);
@@ -291,6 +305,7 @@ static void replace(struct holdings *h, const struct lost *v, size_t n)
             notice_end(h->in->process->notices, "node.lost", str_of(h->lost[i].about));
     }
     assert(n <= LOST_MAX);
+    // Notices of directories that are still lost were raised again by judge, with their new times.
     if (n) memcpy(h->lost, v, n * sizeof *v);
     h->lost_count = n;
     h->listed = true;
@@ -315,6 +330,7 @@ static bool note_use(struct holdings *h, struct req *r, const struct holding *v,
     // Not before any other directory was made, also where that was by a clock that is ahead.
     for (size_t i = 0; i < n; i++)
         own.seen_ns = MAX(own.seen_ns, v[i].made_ns);
+    assert(own.number > 0);
     if (!holding_renew(h->in->process->store, r, &own, e)) return false;
     note_own(h, &own);
     return true;
@@ -326,6 +342,7 @@ static bool list(struct holdings *h, struct req *r, err *e)
     size_t n = 0;
     size_t count = 0;
     if (!holdings_list(h->in->process->store, r, &r->arena, me(h)->node, &v, &n, e)) return false;
+    // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
     bool own = adopt(h, v, n);
@@ -335,6 +352,7 @@ static bool list(struct holdings *h, struct req *r, err *e)
         if (id128_eq(v[i].directory, me(h)->directory)) continue;
         judge(h, &v[i], own_made_ns, &r->arena, &lost[count++]);
     }
+    // Built aside and swapped in: answers see the former list until the new one is complete.
     replace(h, lost, count);
     if (own) return true;
     lock_take(&h->lock);
@@ -353,6 +371,7 @@ static bool roll(struct holdings *h, struct req *r, err *e)
     bool noted = h->noted;
     lock_give(&h->lock);
     // Without its object the directory is noted anew first, at the next inspection.
+    assert(h->roll.number > 0 || !noted);
     if (!noted) return true;
     uint64_t before = h->roll.number;
     if (!roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e)) return false;
@@ -365,6 +384,7 @@ static bool ask_store(struct holdings *h, struct req *r, err *e)
     id128 cluster;
     lock_take(&h->lock);
     bool noted = h->noted;
+    // Only this thread sets it; the lock is for those that read it meanwhile.
     lock_give(&h->lock);
     if (FAULT_ERRNO("manifest.holdings")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
     if (!process_cluster(h->in->process, &cluster))
@@ -385,6 +405,7 @@ static void inspect(struct holdings *h)
     bool waits = !h->noted;
     lock_give(&h->lock);
     const char *event = "node.unnoted";
+    // A store that answers while the object is missing is a notice as well: pushes wait.
     if (ok && !waits) {
         notice_end(h->in->process->notices, event, me(h)->node);
     } else {
@@ -401,6 +422,7 @@ static void *run_holdings(void *arg)
     while (!h->stopping) {
         h->inspect_now = false;
         lock_give(&h->lock);
+        // Without the lock: answers to queries take it (holdings_put), and the store may be slow.
         inspect(h);
         lock_take(&h->lock);
         uint64_t pause = MIN(INSPECT_NS, (uint64_t)ingester_settings(h->in)->holding_interval);
@@ -445,6 +467,7 @@ static void leave(struct holdings *h)
     err e = {0};
     mark_path(h, path);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
+    assert(h->in->process->store);
     if (!file_remove(path, &e) ||
         !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, UINT64_MAX, &e)) {
         log_warn(NULL, "node.stays_noted", "why=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
@@ -461,6 +484,7 @@ void holdings_stop(struct holdings *h, bool empty)
     cond_wake_all(&h->wake);
     lock_give(&h->lock);
     thread_join(h->thread);
+    // The thread has ended, so `noted` needs no lock.
     if (empty && h->noted) leave(h);
     cond_release(&h->wake);
     lock_release(&h->lock);
@@ -514,6 +538,7 @@ void holdings_put(struct holdings *h, struct arena *a, const struct head_query *
         int64_t until = l->until_ns > INT64_MAX - ahead ? INT64_MAX : l->until_ns + ahead;
         if (q->to_ns > l->from_ns && q->from_ns < until) pb_put_bytes(out, 17, str_of(l->text));
     }
+    // Nothing is known yet: the answer says that, rather than that all is there.
     if (!h->listed) {
         struct buf text;
         buf_init(&text, NULL, 4096);
@@ -583,6 +608,7 @@ bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *d
     for (size_t i = 0; i < count; i++) {
         if (directory && !id128_eq(v[i].directory, *directory)) continue;
         bool used = is_used(h, r, &v[i]);
+        // Without a directory all of the node's are meant that no process has.
         if (used && !directory) continue;
         if (used) {
             return err_set(e, ERR_FAILED_PRECONDITION,
@@ -596,6 +622,7 @@ bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *d
         return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s without a running process",
                        directory ? "such data directory" : "data directory", STR(node));
     lock_take(&h->lock);
+    // So that answers soon stop to mention what was forgotten.
     h->inspect_now = true;
     cond_wake_all(&h->wake);
     lock_give(&h->lock);

@@ -43,6 +43,7 @@ static void count_streams(struct ingester *in)
     const size_t bytes = (n + 1) * sizeof(struct wal_stream);
     struct wal_stream *v = mem_alloc(NULL, bytes, &none);
     if (!v) return;  // the gauges stay
+    // Streams may have come since they were counted; those are shown next time.
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t s = 0; s < COUNT(states); s++) {
         int64_t count = 0;
@@ -83,6 +84,8 @@ static void set_gauges(void *arg)
 
 static void release(struct ingester *in)
 {
+    // The flush uses log and head, the log's cuts are named by rows of the head: freed in this
+    // order.
     flush_free(in->flush);
     wal_close(in->wal);
     head_free(in->head);
@@ -116,6 +119,8 @@ static bool start(const struct process *process, void **self, err *e)
     lock_init(&in->lock, LOCK_INGESTER);
     cond_init(&in->wake);
     const struct ingester_config *c = ingester_settings(in);
+    // Zeroed memory is INGESTER_REPLAYING: requests are answered "replaying" until the duty thread
+    // is through.
     in->head = head_new(process->memory, c->head_memory);
     head_set_lexicons(in->head, c->lexicon_memory);
     struct wal_options o = {.dir = in->dir,
@@ -133,6 +138,7 @@ static bool start(const struct process *process, void **self, err *e)
         in->flush = flush_new(in, e);
         ok = in->flush && flush_start(in->flush, e);
     }
+    // Last but for the duty thread: it needs the log for the times of its cuts.
     ok = ok && holdings_start(in, &in->holdings, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
         holdings_stop(in->holdings, false);
@@ -175,6 +181,7 @@ static bool ready(void *self, struct buf *why)
         buf_z(why, e.msg);
         return false;
     }
+    // A hanging disk fails no write. Without this check distributors would go on sending here.
     uint64_t stuck = stuck_for_ns(&in->appends);
     if (stuck >= STUCK_NS) {
         buf_printf(why, "the log has stored nothing for %" PRIu64 " s, and pushes wait for it",
@@ -214,6 +221,7 @@ static void drain(void *self, uint64_t deadline_mono_ns)
 static void stop(void *self)
 {
     struct ingester *in = self;
+    // A process whose start failed was never drained; after a drain this does nothing.
     drain(in, 0);
     metric_off_print(set_gauges, in);
     release(in);

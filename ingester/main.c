@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// main.c - the ingester as a process of its own.
 #include "ingester/ingester.h"
 
 int main(int argc, char **argv)

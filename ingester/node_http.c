@@ -11,6 +11,7 @@ static struct buf *page(struct http_exchange *x)
 {
     x->status = 200;
     http_headers_add(&x->answer_headers, &x->req.arena, S("content-type"), S("application/json"));
+    // The router's buffer has the limit of messages, a page may be longer.
     buf_release(&x->out);
     buf_init(&x->out, x->req.arena.budget, PAGE_MAX_BYTES);
     return &x->out;
@@ -42,6 +43,7 @@ bool ingester_post_forget(void *service, struct http_exchange *x, err *e)
     if (!has_store(in, e)) return false;
     if (!url_query(a, x->query, "node", &node) || node.n == 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "node=ID is missing: the id of an ingester");
+    // Asked for in so many words: this is the one request that gives up data.
     if (!url_query(a, x->query, "accept_loss", &accept) || !str_is(accept, "true")) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "accept_loss=true is missing: profiles that the data directory had not "

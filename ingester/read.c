@@ -48,6 +48,7 @@ static bool read_tenants(struct read *r, err *e)
     str *tenants = ARENA_ARRAY(&r->req->arena, str, n);
     if (!tenants) return arena_fail(&r->req->arena, e);
     str rest = r->req->tenant;
+    // The router has checked the names, so "a|b" has two and none is empty.
     for (size_t i = 0; i < n; i++)
         tenants[i] = str_split(rest, '|', &rest);
     r->query.tenants = tenants;
@@ -84,6 +85,7 @@ static bool read_request(struct read *r, str message, err *e)
     ProtobufCMessage *m =
         pb_unpack(&r->req->arena, &flametree__v1__head_read_request__descriptor, message, e);
     if (!m) return err_wrap(e, "HeadReadRequest");
+    assert(m->descriptor == &flametree__v1__head_read_request__descriptor);
     r->ask = (const Flametree__V1__HeadReadRequest *)m;
     r->query.from_ns = r->ask->from_ns;
     r->query.to_ns = r->ask->to_ns;
@@ -122,6 +124,7 @@ static bool put_merge(struct read *r, const struct merge *m, err *e)
     struct buf vector;
     buf_init(&symbols, &r->budget, PART_MAX);
     buf_init(&vector, &r->budget, PART_MAX);
+    // Encoded aside, because the lengths of both fields come before their bytes.
     bool ok = merge_encode(m, &r->req->arena, &symbols, &vector, e);
     if (ok) {
         pb_put_bytes_opt(r->out, 1, buf_view(&symbols));
@@ -153,6 +156,7 @@ static bool put_tree(struct read *r, err *e)
     if (!merge_init(&m, &r->budget, !want->full_symbols, e)) return false;
     bool ok =
         head_tree(r->in->head, r->req, &r->query, &filter, &m, &count, e) && put_merge(r, &m, e);
+    // Frees what counts against the query's budget; read_run asserts that nothing is left.
     merge_release(&m);
     if (ok) pb_put_u64_opt(r->out, 3, count);
     return ok;
@@ -239,6 +243,7 @@ static bool put_partial(struct read *r, err *e)
     if (r->ask->labels && !put_labels(r, e)) return false;
     if (r->ask->stats && !put_stats(r, e)) return false;
     if (r->ask->heat && !put_heat(r, e)) return false;
+    // The head cannot fail at the row where the list of loose rows became full; it is asked here.
     if (r->met.fault.code != ERR_OK) {
         *e = r->met.fault;
         return false;
@@ -272,6 +277,7 @@ static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
 {
     struct arena *a = &r->req->arena;
     size_t n = r->ask->n_loose;
+    assert(!r->query.listed && !r->query.met);
     loose_init(&r->listed, a, &r->budget, SIZE_MAX);
     loose_init(&r->met, a, &r->budget, SIZE_MAX);
     if (n == 0) {
@@ -281,6 +287,7 @@ static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
     r->query.listed = &r->listed;
     for (size_t i = 0; i < n; i++) {
         const Flametree__V1__LooseRows *rows = r->ask->loose[i];
+        // Lists of other streams say which rows count there, and so do not count here.
         bool mine = own && rows->stream.len == sizeof own->id.b &&
                     memcmp(rows->stream.data, own->id.b, sizeof own->id.b) == 0;
         str keys = str_make(rows->keys.data, rows->keys.len);
@@ -295,6 +302,8 @@ static bool put_own_stream(struct read *r, err *e)
     size_t n = wal_streams(r->in->wal, NULL, 0);
     struct wal_stream *v = ARENA_ARRAY(&r->req->arena, struct wal_stream, n + 1);
     if (!v) return arena_fail(&r->req->arena, e);
+    // The newest stream comes last. One that begins between the two calls is not named: its rows
+    // come too late for this answer anyway.
     n = MIN(n, wal_streams(r->in->wal, v, n));
     if (n) put_stream(r->out, 1, &v[n - 1], r->in->process->id);
     return read_loose(r, n ? &v[n - 1] : NULL, e);
@@ -305,10 +314,12 @@ static bool put_cuts(struct read *r, err *e)
     struct wal_ref *refs = NULL;
     size_t n = 0;
     if (r->query.to_ns <= r->query.from_ns) return true;  // an empty range has no hours
+    // Slots are (a, b], so the hour of a nanosecond after `from` is the first that can have rows.
     if (!wal_refs(r->in->wal, &r->req->arena, slot_of(r->query.from_ns + 1, SLOT_HOUR),
                   slot_of(r->query.to_ns, SLOT_HOUR), &refs, &n, e)) {
         return false;
     }
+    assert(n == 0 || refs);
     if (r->in->flush) {
         flush_names(r->in->flush, r->query.tenants, r->query.tenant_count, refs, &n);
         if (!flush_sure(r->in->flush, r->query.tenants, r->query.tenant_count, refs, n, e)) {
@@ -333,6 +344,7 @@ static void put_damaged(struct read *r)
     id128 streams[WAL_DAMAGED_MAX];
     size_t n = wal_damaged(r->in->wal, streams);
     for (size_t i = 0; i < n; i++) {
+        assert(n <= WAL_DAMAGED_MAX);
         struct wal_stream s = {.id = streams[i], .state = "unchecked"};
         put_stream(r->out, 2, &s, r->in->process->id);
     }
@@ -382,11 +394,14 @@ static bool answer(struct read *r, err *e)
 {
     size_t mark = pb_begin(r->out, 1);
     head_pin(r->in->head);
+    // From here to the unpin no cut is dropped, so a cut's rows are in this answer or were gone
+    // before.
     bool ok = put_own_stream(r, e);
     pb_put_u64(r->out, 2, 1);
     ok = ok && put_partial(r, e) && put_cuts(r, e);
     head_unpin(r->in->head);
     pb_end(r->out, mark);
+    // Outside the pin, which must be short: readers hold up the drop of flushed rows.
     put_damaged(r);
     return ok && put_members(r, e) && buf_ok(r->out, e);
 }
@@ -401,6 +416,7 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
     r.query.memory = &r.budget;
     bool ok = ingester_answers(in, e) && read_request(&r, message, e) && read_refresh(&r, e) &&
               answer(&r, e);
+    // Before the assertion: they count against the budget. Both tolerate never having begun.
     loose_release(&r.listed);
     loose_release(&r.met);
     assert(atomic_load(&r.budget.used) == 0);

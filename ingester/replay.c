@@ -48,6 +48,7 @@ static bool stage_batch(struct ingester *in, struct arena *a, const struct wal_e
 {
     struct batch batch;
     const struct limits *limits = tenant_limits(in->process->config, a, entry->tenant);
+    // The limit of stacks holds here as well: these rows were accepted under it.
     return batch_decode(a, entry->batch, &batch, e) &&
            head_stage(in->head, a, entry->tenant, &batch,
                       (uint64_t)limits->max_stacks_per_service_hour, out, e);
@@ -73,6 +74,7 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
         *e = (err){0};
         if (!head_await_turn(in->head, NULL, turn, e)) break;
     }
+    // An entry whose rows are all known stages nothing.
     if (staged) head_publish(staged, r->cut);
     FAULT("replay.entry");
     arena_release(&arena);
@@ -83,6 +85,7 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
 
 static uint64_t entries_of(const struct cut *c)
 {
+    assert(c->last_seq > 0);
     return c->last_seq - MIN(c->last_seq, c->first_seq ? c->first_seq - 1 : 0);
 }
 
@@ -92,6 +95,7 @@ static bool read_cut(struct replay *all, struct cut *c, err *e)
     struct replay_cut r = {.all = all, .cut = c};
     uint64_t entries = entries_of(c);
     assert(wal_is_unread(c));
+    // One for each cut, because an entry's news hold for the later entries of the same cut.
     r.restore = restore_new(in->head, in->process->memory, e);
     bool ok = r.restore && wal_scan(in->wal, c, apply, &r, e);
     restore_free(r.restore);
@@ -110,6 +114,7 @@ static void *work(void *arg)
         err fault = {0};
         if (!read_cut(all, all->cuts[i], &fault)) {
             lock_take(&all->lock);
+            // Of several failures the last one is told; each of them ends the replay.
             all->fault = fault;
             lock_give(&all->lock);
             atomic_store_explicit(&all->failed, true, memory_order_relaxed);
@@ -123,7 +128,8 @@ static bool find_unread(struct replay *all, err *e)
     all->bytes = (count + 1) * sizeof(struct cut *);
     all->cuts = mem_alloc(NULL, all->bytes, e);
     if (!all->cuts) return false;
-    wal_cuts(all->in->wal, all->cuts, count);
+    size_t again = wal_cuts(all->in->wal, all->cuts, count);
+    assert(again == count);  // no cut is made or dropped while the log is not open
     for (size_t i = 0; i < count; i++) {
         if (!wal_is_unread(all->cuts[i])) continue;
         all->entries += entries_of(all->cuts[i]);
@@ -150,9 +156,12 @@ bool replay_run(struct ingester *in, err *e)
            thread_start(&threads[started], "ingester.replay", work, &all, &ignored)) {
         started++;
     }
+    // This thread works too, so a replay needs no other thread.
     work(&all);
     for (size_t i = 0; i < started; i++)
         thread_join(threads[i]);
+    // Set again before pushes begin. Rows above it stay; they only keep new ones out.
+    assert(started < WORKERS_MAX);
     head_set_limit(in->head, ingester_settings(in)->head_memory);
     mem_free(NULL, (void *)all.cuts, all.bytes);
     lock_release(&all.lock);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// roll.c - marks the cuts that are there, and creates the next number when all of them are gone.
 #include "ingester/roll.h"
 
 #include "sys/clock.h"
@@ -19,6 +21,7 @@ void roll_release(struct roll *l)
 
 void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns)
 {
+    // The store may have an older list in hand: numbers only grow.
     if (number <= l->number) return;
     unmark(l);
     l->number = number;
@@ -33,6 +36,7 @@ static struct wal_cut *list_cuts(struct wal *wal, size_t *n, size_t *room)
     struct wal_cut *v = mem_alloc(NULL, *room * sizeof *v, &ignored);
     if (!v) return NULL;
     *n = wal_list_cuts(wal, v, *room);
+    // More came than there was room for; the next tick asks again.
     if (*n <= *room) return v;
     mem_free(NULL, v, *room * sizeof *v);
     return NULL;
@@ -43,6 +47,7 @@ static bool mark(struct roll *l, struct wal *wal)
     err ignored = {0};
     size_t n = 0;
     size_t room = 0;
+    assert(!l->has_marked && !l->marked);
     struct wal_cut *v = list_cuts(wal, &n, &room);
     if (!v) return false;
     l->marked_bytes = (n + 1) * sizeof *l->marked;
@@ -75,6 +80,7 @@ static bool any_is_there(const struct roll *l, struct wal *wal)
     bool any = false;
     if (l->marked_count == 0) return false;
     struct wal_cut *v = list_cuts(wal, &n, &room);
+    // Without memory a cut may still be there: the number then waits.
     if (!v) return true;
     for (size_t i = 0; !any && i < n; i++)
         any = is_marked(l, &v[i]);
@@ -100,6 +106,8 @@ bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
     next.number = l->number + 1;
     // If it existed, an earlier try that was reported as failed had landed.
     if (!holding_create(s, r, &next, &existed, e)) return false;
+    // Before the former one is deleted: if that fails, the newer one counts, and the next list
+    // passes over the rest.
     roll_noted(l, next.number, clock_boot_ns());
     return holding_delete(s, r, own->node, own->directory, next.number - 1, e);
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stuck.c - counts appends that are inside, and the time since the last return.
 #include "ingester/stuck.h"
 
 #include "sys/clock.h"

@@ -46,6 +46,7 @@ void arena_init(struct arena *a, struct mem_budget *budget, size_t cap)
 static struct arena_chunk *piece_new(const struct arena *a, size_t room)
 {
     err ignored = {0};
+    assert(room > 0);
     size_t bytes = sizeof(struct arena_chunk) + room;
     struct arena_chunk *c =
         CHUNK_EACH ? mem_alloc(a->budget, bytes, &ignored) : mem_take(a->budget, &bytes, &ignored);
@@ -56,6 +57,7 @@ static struct arena_chunk *piece_new(const struct arena *a, size_t room)
 static void piece_free(const struct arena *a, struct arena_chunk *c)
 {
     size_t bytes = sizeof *c + c->size;
+    assert(c->used <= c->size);
     if (CHUNK_EACH)
         mem_free(a->budget, c, bytes);
     else
@@ -105,6 +107,7 @@ void arena_use_spare(struct arena *a)
     struct arena_chunk *c = a->spare;
     if (!c) return;
     a->spare = NULL;
+    // In front, so that the next allocations find it.
     c->next = a->chunks;
     a->chunks = c;
     a->reserved += c->size;
@@ -129,6 +132,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t need)
     struct arena_chunk *c = piece_new(a, room);
     a->starved = !c;
     if (!c) return NULL;
+    assert(c->size >= need);
     room = c->size;
     a->reserved += room;
     struct arena_chunk *head = a->chunks;
@@ -147,6 +151,7 @@ void *arena_new(struct arena *a, size_t size)
     const size_t align = alignof(max_align_t);
     if (size == 0) size = 1;
     if (a->exhausted || size > a->cap - a->used || size > SIZE_MAX / 2) return refuse(a);
+    // Rounded after the check, so that rounding cannot overflow; then checked again.
     size = (size + align - 1) & ~(align - 1);
     if (size > a->cap - a->used) return refuse(a);
 
@@ -174,6 +179,7 @@ bool arena_grow(struct arena *a, void *items, size_t *cap, size_t need, size_t s
     while (more < need) {
         if (__builtin_mul_overflow(more, 2, &more)) return refuse(a) != NULL;
     }
+    // Copied, not moved: what points into the smaller array stays valid until the release.
     void *p = arena_array(a, size, more);
     if (!p) return false;
     void *old = NULL;
@@ -211,6 +217,7 @@ bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
     assert(fn);
     struct arena_hook *h = ARENA_NEW(a, struct arena_hook);
     if (!h) return false;
+    // In front of the others, so that they run last in, first out.
     *h = (struct arena_hook){.next = a->hooks, .fn = fn, .arg = arg};
     a->hooks = h;
     return true;

@@ -13,6 +13,7 @@ void buf_init(struct buf *b, struct mem_budget *budget, size_t cap)
 
 void buf_release(struct buf *b)
 {
+    // Without room the bytes are lent, or there are none.
     if (b->room) mem_free(b->budget, b->p, b->room);
     buf_init(b, b->budget, b->cap);
 }
@@ -49,6 +50,7 @@ char *buf_reserve(struct buf *b, size_t n)
     assert(b->n <= b->cap);
     if (b->failed || n > b->cap - b->n) return refuse(b);
     if (n <= b->room - b->n) return b->p ? b->p + b->n : NULL;  // nothing fits into no memory
+    assert(b->room > 0 || b->n == 0);                           // lent bytes have no cap left
     size_t room = MAX(b->room * 2, (size_t)64);  // doubles, so that n puts copy O(n) bytes in all
     if (room < b->n + n) room = b->n + n;
     if (room > b->cap) room = b->cap;
@@ -56,6 +58,7 @@ char *buf_reserve(struct buf *b, size_t n)
     char *p = mem_resize_bare(b->budget, b->p, b->room, room, &e);
     b->starved = !p;
     if (!p) return refuse(b);
+    assert(room >= b->n + n && room <= b->cap);
     b->p = p;
     b->room = room;
     return b->p + b->n;
@@ -183,6 +186,7 @@ bool buf_ok(const struct buf *b, err *e)
 struct buf buf_take(struct buf *b)
 {
     struct buf out = *b;
+    // The bytes stay counted in the same budget, and the new owner gives them back.
     buf_init(b, b->budget, b->cap);
     return out;
 }

@@ -31,6 +31,7 @@ static void trim_split_character(err *e)
 bool err_set(err *e, enum err_code code, const char *fmt, ...)
 {
     assert(e);
+    assert(code != ERR_OK);
     va_list ap;
     va_start(ap, fmt);
     e->code = code;
@@ -74,5 +75,6 @@ enum err_code err_code_of(const char *name, size_t n)
 
 unsigned err_http_status(enum err_code code)
 {
+    // A code from another node may be unknown here: it is an error of the server.
     return code < COUNT(codes) ? codes[code].status : 500;
 }

@@ -37,6 +37,7 @@ static void arm(str row)
     p->name = str_split(row, '=', &action);
     str when;
     p->action = str_split(action, '@', &when);
+    // "name=action@3" acts the third time, "@3+" from then on, without "@" each time.
     p->onward = when.n == 0 || str_ends(when, S("+"));
     if (when.n && p->onward) when.n--;
     if (!str_u64(when, &p->from)) p->from = 1;
@@ -91,6 +92,7 @@ bool fault_at(const char *name)
     for (size_t i = 0; i < point_count; i++) {
         struct point *p = &points[i];
         if (!str_is(p->name, name)) continue;
+        // Each pass counts, whichever thread makes it.
         uint64_t time = atomic_fetch_add_explicit(&p->times, 1, memory_order_relaxed) + 1;
         if (time == p->from || (p->onward && time > p->from)) return act(p->action);
     }

@@ -43,6 +43,7 @@ struct hash_key hash_table_key = HASH_KEY_PUBLIC_INIT;
 
 void hash_seed(struct hash_key key)
 {
+    // Before any table is made: hashes of two keys do not fit together.
     hash_table_key = key;
 }
 
@@ -72,6 +73,7 @@ uint64_t hash_keyed(const struct hash_key *key, const void *p, size_t n)
     if (n > 16) {  // the last two words overlap words that the loop has read
         a = word_at(at + left - 16);
         b = word_at(at + left - 8);
+        // Two words that overlap, so that all lengths from 8 to 16 take the same way.
     } else if (n >= 8) {
         a = word_at(at);
         b = word_at(at + n - 8);
@@ -94,6 +96,7 @@ static void table_fill(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
+        // 0x82f63b78: the polynomial of Castagnoli, its bits in reverse order.
         for (int bit = 0; bit < 8; bit++)
             c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
         table[i] = c;

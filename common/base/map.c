@@ -108,5 +108,6 @@ void map_remove(struct map *m, uint64_t hash, uint32_t row)
 
 void map_renumber(struct map *m, uint64_t hash, uint32_t row, uint32_t now)
 {
+    assert(now != MAP_NONE);
     m->slots[slot_of(m, hash, row)].next = now + 1;
 }

@@ -37,6 +37,7 @@ void mem_try_free(void *p)
 void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *parent,
                      size_t limit)
 {
+    assert(name && parent != b);
     b->name = name;
     b->parent = parent;
     b->leaves = 0;
@@ -51,6 +52,8 @@ const struct mem_budget *mem_tightest(const struct mem_budget *b)
     const struct mem_budget *found = NULL;
     size_t least = SIZE_MAX;
     for (; b; b = b->parent) {
+        // Relaxed reads: the answer is for a message or a hint, and may be old by the time it is
+        // used.
         size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
         size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
         size_t room = limit > used ? limit - used : 0;
@@ -100,6 +103,7 @@ static bool reserve_one(struct mem_budget *b, size_t n, size_t leave, err *e)
 bool mem_reserve(struct mem_budget *b, size_t n, err *e)
 {
     size_t leave = 0;
+    // Upwards: what a budget leaves of its parents' limits counts for the parents, not for itself.
     for (struct mem_budget *at = b; at; leave = MAX(leave, at->leaves), at = at->parent) {
         if (reserve_one(at, n, leave, e)) continue;
         // All or nothing: the budgets below the one that refused have counted the bytes already.
@@ -144,6 +148,7 @@ void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
 
 void *mem_resize_bare(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
 {
+    assert(p || old == 0);
     if (n > old && !mem_reserve(b, n - old, e)) return NULL;
     void *q = fault(MEM_MAY_FAIL) ? NULL : realloc(p, n ? n : 1);
     if (!q) {
@@ -203,6 +208,7 @@ static void kept_free(void *arg)
     struct kept *k = arg;
     while (k->n > 0)
         free(kept_out(k, k->n - 1));
+    assert(k->bytes == 0);
     free(k);
     kept_here = NULL;
 }
@@ -218,6 +224,7 @@ static struct kept *kept_of_thread(void)
     (void)pthread_once(&kept_once, kept_begin);
     if (!kept_works) return NULL;
     kept_here = calloc(1, sizeof *kept_here);
+    // Without the key's destructor the pieces would be lost when the thread ends, so none are kept.
     if (kept_here && pthread_setspecific(kept_key, kept_here) != 0) kept_free(kept_here);
     return kept_here;
 }
@@ -250,6 +257,7 @@ void *mem_take(struct mem_budget *b, size_t *n, err *e)
     size_t size = again ? k->v[i].n : *n;
     assert(size >= *n);
     if (!mem_reserve(b, size, e)) return NULL;
+    // Kept pieces are behind the fault point too: tests must see each allocation fail.
     void *p = NULL;
     if (!fault(MEM_MAY_FAIL)) p = again ? kept_out(k, i) : calloc(1, size);
     if (!p) {
@@ -265,11 +273,13 @@ void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty)
 {
     assert(dirty <= n);
     mem_unreserve(b, n);
+    // A piece that would push out more than half of the others is not worth keeping.
     struct kept *k = n <= MEM_KEPT_MAX / 2 ? kept_of_thread() : NULL;
     if (!k) {
         free(p);
         return;
     }
+    assert(p);
     while (k->n == COUNT(k->v) || k->bytes + n > MEM_KEPT_MAX)
         free(kept_out(k, 0));
     memset(p, 0, dirty);  // mem_take promises zeros; only the dirty part needs them
@@ -288,6 +298,7 @@ void *mem_must(size_t n)
     void *p = calloc(1, n ? n : 1);
     (void)fault(MEM_MUST);
     if (p) return p;
+    // Not the log: it may need memory.
     fprintf(stderr, "flametree: out of memory: the system gives no %zu bytes at start-up\n", n);
     abort();
 }

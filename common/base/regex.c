@@ -44,6 +44,9 @@ static size_t plain(const char *p, const char *end, char *c)
     if (!memchr(special, *p, sizeof special - 1)) return 1;
     if (*p != '\\' || end - p < 2) return 0;
     unsigned char next = (unsigned char)p[1];
+    // A backslash before a letter or digit is a class or an anchor; before punctuation it stands
+    // for the character itself.
+    assert(p < end);
     bool named = (next >= '0' && next <= '9') || (next >= 'A' && next <= 'Z') ||
                  (next >= 'a' && next <= 'z') || next == '_';
     *c = p[1];
@@ -69,6 +72,7 @@ static bool is_list(str list, size_t *count)
         if (n == 0) return false;
         i += n;
     }
+    // RE2 reads patterns as UTF-8, and refuses others with a message of its own.
     return str_utf8(list);
 }
 
@@ -93,11 +97,14 @@ static void fill(struct regex *r, str list)
         i += plain(list.p + i, list.p + list.n, text++);
         now->n++;
     }
+    assert(now == r->pieces + r->piece_count - 1);
     qsort(r->pieces, r->piece_count, sizeof *r->pieces, by_bytes);
 }
 
 static bool make_list(struct regex *r, str list, size_t count, err *e)
 {
+    // Pieces and their text in one allocation; unescaped text is no longer than the pattern.
+    assert(count > 0);
     size_t bytes = count * sizeof *r->pieces + list.n;
     r->pieces = mem_alloc(r->memory, bytes, e);
     if (!r->pieces) return false;
@@ -149,6 +156,8 @@ static bool compile_within(struct regex *r, str pattern, size_t size, bool *too_
     size_t work = size / 2 * 3 + pattern.n * WORK_PER_BYTE + classes * WORK_PER_CLASS;
     size_t kept = size + pattern.n * KEPT_PER_BYTE + classes * KEPT_PER_CLASS;
     *too_large = false;
+    // Reserved as a whole for the time of compiling, because RE2's memory cannot be counted piece
+    // by piece.
     if (!mem_reserve(r->memory, work, e)) return false;
     r->re2 = program_new(pattern, size, too_large, e);
     assert(kept <= work);
@@ -163,6 +172,7 @@ static bool compile(struct regex *r, str pattern, err *e)
     if (!check(pattern, count_classes(pattern), e)) return false;
     if (pattern.n <= SMALL_PATTERN) {
         if (compile_within(r, pattern, SMALL_PROGRAM, &too_large, e)) return true;
+        // A syntax error is one at any size.
         if (!too_large) return false;
     }
     return compile_within(r, pattern, REGEX_PROGRAM_MAX, &too_large, e);

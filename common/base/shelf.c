@@ -26,6 +26,7 @@ static struct shelf_item **bucket_of(const struct shelf *s, uint64_t hash)
 
 static void unlink_age(struct shelf *s, struct shelf_item *item)
 {
+    assert(item->newer || s->newest == item);
     *(item->newer ? &item->newer->older : &s->newest) = item->older;
     *(item->older ? &item->older->newer : &s->oldest) = item->newer;
 }
@@ -75,6 +76,7 @@ bool shelf_put(struct shelf *s, struct shelf_item *item, uint64_t hash, err *e)
 {
     if (s->count == s->bucket_count && !grow(s, e)) return false;
     assert(s->bucket_count > 0);
+    assert(s->newest != item);
     item->hash = hash;
     struct shelf_item **at = bucket_of(s, hash);
     item->chain = *at;

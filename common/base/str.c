@@ -34,6 +34,7 @@ unsigned str_distance(str a, str b)
     unsigned rows[3][DISTANCE_MAX + 1];
     a = str_slice(a, 0, DISTANCE_MAX);
     b = str_slice(b, 0, DISTANCE_MAX);
+    // Only the beginnings: the table has a fixed size, and names that a person mistypes are short.
     unsigned *before = rows[0];
     unsigned *last = rows[1];
     unsigned *now = rows[2];
@@ -85,6 +86,7 @@ size_t str_find(str s, char c)
 
 size_t str_rfind(str s, char c)
 {
+    assert(s.p || s.n == 0);
     const char *at = s.n ? memrchr(s.p, c, s.n) : NULL;
     return at ? (size_t)(at - s.p) : s.n;
 }
@@ -92,6 +94,7 @@ size_t str_rfind(str s, char c)
 str str_slice(str s, size_t from, size_t to)
 {
     if (to > s.n) to = s.n;
+    // Out of range is empty, not an error: parsers cut behind the end all the time.
     if (from >= to) return (str){s.p ? s.p + MIN(from, s.n) : NULL, 0};
     return (str){s.p + from, to - from};
 }
@@ -115,6 +118,7 @@ str str_trim(str s)
 str str_split(str s, char c, str *rest)
 {
     size_t at = str_find(s, c);
+    // p of *rest is NULL where there was no c: so "a," differs from "a".
     *rest = at < s.n ? str_slice(s, at + 1, s.n) : (str){0};
     return str_slice(s, 0, at);
 }
@@ -175,6 +179,7 @@ static bool is_ascii(const unsigned char *p, size_t n)
         high |= (eight(p + i) | eight(p + i + 8)) | (eight(p + i + 16) | eight(p + i + 24));
     for (; i + 8 <= n; i += 8)
         high |= eight(p + i);
+    // The last eight bytes once more, some of them for the second time: cheaper than one by one.
     if (n >= 8) {
         high |= eight(p + n - 8);
     } else {

@@ -36,6 +36,7 @@ void ulid_print(id128 id, char text[ULID_TEXT])
 static int digit_of(char c)
 {
     if (c >= 'a' && c <= 'z') c = (char)(c - 'a' + 'A');
+    // Crockford's alphabet lacks I, L, O and U, which look like digits or make words.
     const char *at = c ? strchr(crockford, c) : NULL;
     return at ? (int)(at - crockford) : -1;
 }
@@ -102,6 +103,7 @@ bool hex_parse(str hex, uint8_t *bytes, size_t n)
 {
     if (hex.n != 2 * n) return false;
     for (size_t i = 0; i < n; i++) {
+        // By a table: ids come with each sample of a profile with spans.
         unsigned high = hex_digits[(unsigned char)hex.p[2 * i]];
         unsigned low = hex_digits[(unsigned char)hex.p[2 * i + 1]];
         if (high == 0 || low == 0) return false;

@@ -9,6 +9,7 @@ size_t utf8_get(str s, uint32_t *c)
     unsigned char lead = (unsigned char)s.p[0];
     size_t n = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
     if (n > s.n || !str_utf8(str_slice(s, 0, n))) return 0;
+    // The lead byte of n bytes has 7 - n bits of the character, each further byte six.
     *c = n == 1 ? lead : lead & (0x7fu >> n);
     for (size_t i = 1; i < n; i++)
         *c = *c << 6 | ((unsigned char)s.p[i] & 0x3f);

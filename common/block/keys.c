@@ -30,6 +30,7 @@ struct block_postings {
     const struct column *columns;  // by name
 };
 
+// Byte by byte, as columns lie at any address and numbers are little-endian.
 static uint32_t number_at(const struct column *c, uint32_t key)
 {
     const uint8_t *p = c->bytes + (size_t)key * c->width;
@@ -78,7 +79,7 @@ static bool get_values(struct parser *p, struct column *c)
     if (!get_count(p, 1, "number of values", &c->value_count)) return false;
     if (c->value_count == 0) return fault(p, "a name without values");
     str *values = ARENA_ARRAY(p->arena, str, c->value_count);
-    if (!values) return arena_ok(p->arena, p->e);
+    if (!values) return arena_fail(p->arena, p->e);
     for (uint32_t i = 0; i < c->value_count; i++) {
         if (!get_text(p, "a value", &values[i])) return false;
         if (i && str_cmp(values[i - 1], values[i]) >= 0) return fault(p, "values out of order");
@@ -91,7 +92,7 @@ static bool get_runs(struct parser *p, struct column *c)
 {
     if (!get_count(p, 2, "number of runs", &c->run_count)) return false;
     struct run *runs = ARENA_ARRAY(p->arena, struct run, c->run_count);
-    if (!runs) return arena_ok(p->arena, p->e);
+    if (!runs) return arena_fail(p->arena, p->e);
     uint32_t key = 0;
     for (uint32_t i = 0; i < c->run_count; i++) {
         uint64_t length = 0;
@@ -129,7 +130,7 @@ static bool get_column(struct parser *p, struct column *c)
 static bool count_column(struct parser *p, const struct column *c, uint32_t *counts, uint64_t *sum)
 {
     bool *seen = ARENA_ARRAY(p->arena, bool, (size_t)c->value_count + 1);
-    if (!seen) return arena_ok(p->arena, p->e);
+    if (!seen) return arena_fail(p->arena, p->e);
     uint32_t key = 0;
     uint32_t run_count = c->width == KEYS_RUNS ? c->run_count : p->keys;
     for (uint32_t i = 0; i < run_count; i++) {
@@ -162,10 +163,12 @@ static void fill_column(const struct column *c, str name, uint32_t keys, label *
     }
 }
 
+// The labels of all keys, in one array: counted first, then filled name by name. Names are in
+// order, so each key's labels come out in order.
 static bool make_keys(struct parser *p, const struct block_postings *q, labels **out)
 {
     uint32_t *counts = ARENA_ARRAY(p->arena, uint32_t, p->keys);
-    if (!counts) return arena_ok(p->arena, p->e);
+    if (!counts) return arena_fail(p->arena, p->e);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < q->name_count; i++) {
         if (!count_column(p, &q->columns[i], counts, &sum)) return false;
@@ -173,7 +176,7 @@ static bool make_keys(struct parser *p, const struct block_postings *q, labels *
     labels *keys = ARENA_ARRAY(p->arena, labels, p->keys);
     label *all = ARENA_ARRAY(p->arena, label, sum);
     label **next = ARENA_ARRAY(p->arena, label *, p->keys);
-    if (!keys || !all || !next) return arena_ok(p->arena, p->e);
+    if (!keys || !all || !next) return arena_fail(p->arena, p->e);
     for (uint32_t k = 0; k < p->keys; k++) {
         keys[k] = (labels){all, counts[k]};
         next[k] = all;
@@ -194,14 +197,14 @@ bool block_postings_parse(struct arena *a, str bytes, uint32_t n, const struct b
     struct parser p = {
         .arena = a, .at = from, .end = bytes.n ? from + bytes.n : from, .keys = n, .e = e};
     struct block_postings *q = ARENA_NEW(a, struct block_postings);
-    if (!q) return arena_ok(a, e);
+    if (!q) return arena_fail(a, e);
     q->keys = n;
     // A name takes four bytes at least: its length, the number of values, a value's length, a form.
     if (!get_count(&p, 4, "number of names", &q->name_count)) return false;
     if (n == 0 && q->name_count) return fault(&p, "names without keys");
     str *names = ARENA_ARRAY(a, str, q->name_count);
     struct column *columns = ARENA_ARRAY(a, struct column, q->name_count);
-    if (!names || !columns) return arena_ok(a, e);
+    if (!names || !columns) return arena_fail(a, e);
     for (uint32_t i = 0; i < q->name_count; i++) {
         if (!get_text(&p, "a name", &names[i])) return false;
         if (i && str_cmp(names[i - 1], names[i]) >= 0) return fault(&p, "names out of order");
@@ -259,13 +262,16 @@ static bool apply(const struct block_postings *p, struct arena *a, const struct 
 {
     const struct column *c = find_column(p, m->name);
     bool without = false;
+    assert(out->n == p->keys);
+    // A key without the label is treated as if its value were empty, as in Prometheus.
     if (!matcher_test(sel, m, (str){0}, &without, e)) return false;
     if (!c) {
         if (!without) drop_run(out, 0, p->keys);
         return true;
     }
+    // Each distinct value is tested once, however many keys have it.
     bool *holds = ARENA_ARRAY(a, bool, (size_t)c->value_count + 1);
-    if (!holds) return arena_ok(a, e);
+    if (!holds) return arena_fail(a, e);
     holds[0] = without;  // keys without the label: their number is 0
     for (uint32_t i = 0; i < c->value_count; i++) {
         if (!matcher_test(sel, m, c->values[i], &holds[i + 1], e)) return false;
@@ -279,7 +285,7 @@ bool block_select(const struct block_postings *p, struct arena *a, const struct 
 {
     size_t words = ((size_t)p->keys + 63) / 64;
     *out = (struct block_set){ARENA_ARRAY(a, uint64_t, words), p->keys};
-    if (!out->words) return arena_ok(a, e);
+    if (!out->words) return arena_fail(a, e);
     if (words) memset(out->words, 0xff, words * sizeof *out->words);
     // No bit beyond the last key: words are also read as a whole.
     if (p->keys % 64) out->words[words - 1] = (UINT64_C(1) << (p->keys % 64)) - 1;

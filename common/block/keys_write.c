@@ -46,6 +46,7 @@ struct encoder {
 
 static uint32_t word_add(struct encoder *x, struct words *w, str text, uint32_t name, err *e)
 {
+    // A value belongs to its name: equal texts of two names are two words.
     uint64_t hash = hash_table_and(hash_table_str(text), name);
     uint32_t step = 0;
     for (;;) {
@@ -87,6 +88,7 @@ static bool intern_all(struct encoder *x, uint32_t *values, err *e)
             const label *l = &ls.v[i];
             if (i < before.n && str_eq(l->name, before.v[i].name) &&
                 str_eq(l->value, before.v[i].value)) {
+                assert(at >= before.n);
                 values[at] = values[at - before.n];
                 continue;
             }
@@ -133,7 +135,7 @@ static bool sort_entries(struct encoder *x, const uint32_t *values, size_t n, er
 {
     x->first = ARENA_ARRAY(x->arena, uint32_t, (size_t)x->names.n + 2);
     x->entries = ARENA_ARRAY(x->arena, struct entry, n);
-    if (!x->first || !x->entries) return arena_ok(x->arena, e);
+    if (!x->first || !x->entries) return arena_fail(x->arena, e);
     for (size_t i = 0; i < n; i++)
         x->first[x->names.v[x->values.v[values[i]].name].number + 2]++;
     // Counts stand two places further, so that placing the entries, which advances first[n + 1],
@@ -195,6 +197,7 @@ static void put_column(struct encoder *x, const struct entry *v, uint32_t n, uin
     size_t bytes = 0;
     assert(n > 0 && n <= x->n && values > 0 && values <= n);  // every value is some key's
     size_t count = runs(v, n, x->n, NULL, &bytes);
+    // Runs win a tie: they are also read faster.
     uint32_t width = values <= UINT8_MAX ? 1 : values <= UINT16_MAX ? 2 : 4;
     if (bytes + varint_size(count) <= (size_t)x->n * width) {
         buf_byte(x->out, KEYS_RUNS);
@@ -305,18 +308,19 @@ static bool encode(struct encoder *x, err *e)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%zu labels of keys, limit %u", total,
                        UINT32_MAX - 1);
     }
+    // Both ways write the same bytes.
     if (x->n <= FEW_KEYS && total <= FEW_LABELS) return encode_few(x, e);
     uint32_t *rows = ARENA_ARRAY(x->arena, uint32_t, total);
-    if (!rows) return arena_ok(x->arena, e);
+    if (!rows) return arena_fail(x->arena, e);
     if (!intern_all(x, rows, e)) return false;
     struct word **names = sorted(x->arena, &x->names, by_text);
-    if (!names) return arena_ok(x->arena, e);
+    if (!names) return arena_fail(x->arena, e);
     for (uint32_t i = 0; i < x->names.n; i++)
         names[i]->number = i;
     struct word **values = sorted(x->arena, &x->values, by_name_then_text);
     // By name in order: where its values begin in `values`, which is in order of rows of names.
     uint32_t *at = ARENA_ARRAY(x->arena, uint32_t, (size_t)x->names.n + 1);
-    if (!values || !at) return arena_ok(x->arena, e);
+    if (!values || !at) return arena_fail(x->arena, e);
     for (uint32_t i = 0; i < x->values.n; i++) {
         bool next = i == 0 || values[i]->name != values[i - 1]->name;
         if (next) at[values[i]->name] = i;
@@ -340,6 +344,7 @@ static bool encode(struct encoder *x, err *e)
 bool block_postings_encode(struct arena *scratch, const labels *keys, uint32_t n, struct buf *out,
                            err *e)
 {
+    assert(n == 0 || keys);
     struct encoder x = {.arena = scratch, .keys = keys, .n = n, .out = out};
     map_init(&x.names.index, scratch->budget);
     map_init(&x.values.index, scratch->budget);

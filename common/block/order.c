@@ -84,7 +84,7 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
     uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
     if (!below) {
         arena_fail(a, e);
-        return false;
+        return false;  // in full: clang's analyser does not know that arena_fail() returns it
     }
     for (uint32_t i = t->stack_count; i-- > 1;) {
         assert(t->stacks[i].parent < i && t->stacks[i].frame < t->frame_count);
@@ -98,6 +98,7 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
         arena_fail(a, e);
         return false;
     }
+    assert(*count <= t->stack_count);
     map[0] = 0;
     below[0] = 1;
     for (uint32_t i = 1; i < t->stack_count; i++) {
@@ -124,6 +125,7 @@ bool block_order(struct arena *a, const struct symbol_table *t, const bool *used
     struct symbol_stack *stacks = NULL;
     uint32_t count = 0;
     if (!arena_ok(a, e) || !block_order_stacks(a, t, used, &stacks, &count, map, e)) return false;
+    // The stacks first: only rows that they still name are needed.
     mark(t, stacks, count, &m);
     *out = (struct symbol_table){.string_count = number(m.strings, t->string_count),
                                  .function_count = number(m.functions, t->function_count),
@@ -138,6 +140,7 @@ bool block_order(struct arena *a, const struct symbol_table *t, const bool *used
     if (!arena_ok(a, e)) return false;
     out->strings[0] = S("");
     copy_rows(t, &m, out);
+    // Last, as mark and the numbers above go by the old rows of frames.
     for (uint32_t i = 1; i < count; i++)
         stacks[i].frame = m.frames[stacks[i].frame];
     return true;

@@ -46,6 +46,7 @@ bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e
                                     .crc = (uint32_t)fixed(p + 16, 4)};
     footer->packed = footer->raw != 0;
     if (!footer->packed) footer->raw = footer->stored;
+    // Subtractions only: `at` may be any number, so at + stored could wrap.
     if (footer->at > size - BLOCK_TRAILER || size - BLOCK_TRAILER - footer->at != footer->stored ||
         (footer->packed && !block_raw_is_sane(footer->stored, footer->raw))) {
         return err_set(e, ERR_DATA_LOSS, "the trailer is damaged: the footer is not before it");
@@ -65,10 +66,10 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
         return err_set(e, ERR_DATA_LOSS, "%s at %llu: CRC32C is %08x instead of %08x", what,
                        (unsigned long long)x->at, crc, x->crc);
     }
-    *out = stored;
+    *out = stored;  // borrows the caller's bytes; only what is unpacked is the arena's
     if (!x->packed) return true;
     char *raw = arena_new(a, x->raw);
-    if (!raw) return arena_ok(a, e);
+    if (!raw) return arena_fail(a, e);
     *out = str_make(raw, x->raw);
     bool ok =
         x->lz4 ? lz4_unpack_to(stored, raw, x->raw, e) : compress_unzstd_to(stored, raw, x->raw, e);
@@ -78,6 +79,7 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
 }
 
 // ---- footer
+
 static void read_about(struct arena *a, struct wire *w, struct block_about *about)
 {
     uint64_t kind = wire_u64(w);
@@ -115,7 +117,7 @@ static void read_datasets(struct arena *a, struct wire *w, struct block_service_
     s->dataset_count = (uint32_t)wire_count(w, 5);
     struct block_dataset *v = ARENA_ARRAY(a, struct block_dataset, s->dataset_count);
     s->datasets = v;
-    if (!v) s->dataset_count = 0;
+    if (!v) s->dataset_count = 0;  // block_footer_parse asks the arena at its end
     for (uint32_t i = 0; i < s->dataset_count; i++) {
         v[i].type = wire_text(w);
         v[i].profiles = wire_u64(w);

@@ -4,6 +4,8 @@
 // count of the index, which is bounded (is_run), not by numbers of the frame.
 #include "block/wire_int.h"
 
+#define SLOTS_MOST (INT64_MAX / SLOT_MINUTE)
+
 // How many rows the next part of a frame has. Parts have one row at least, so a reader gets on; 0
 // only after a fault.
 static size_t part_of(struct wire *w, uint64_t count, size_t done)
@@ -37,13 +39,18 @@ bool block_totals_parse(struct arena *a, str contents, uint64_t count, struct bl
     struct wire w = wire_of(contents);
     struct block_total *v = ARENA_ARRAY(a, struct block_total, count);
     int64_t *columns = ARENA_ARRAY(a, int64_t, 3 * count);
-    if (!v || !columns) return arena_ok(a, e);
+    if (!v || !columns) return arena_fail(a, e);
     for (size_t done = 0; done < count && !w.fault;) {
         size_t n = part_of(&w, count, done);
+        // Column after column of this part. `columns` has room for all of a part, however large.
         for (size_t c = 0; c < 3; c++)
             wire_numbers(&w, columns + c * n, n);
         for (size_t i = 0; i < n; i++) {
             if (columns[2 * n + i] < 0) wire_fail(&w, "a number of profiles is negative");
+            // Slots of minutes are the narrowest that totals have. Beyond them there is no time,
+            // and readers that look at the next slot need room for it.
+            if (columns[i] > SLOTS_MOST || columns[i] < -SLOTS_MOST)
+                wire_fail(&w, "a slot of totals is of no time");
             v[done + i] =
                 (struct block_total){columns[i], columns[n + i], (uint64_t)columns[2 * n + i]};
         }
@@ -79,6 +86,7 @@ bool block_heads_parse(struct arena *a, str contents, uint64_t count, struct blo
 }
 
 // ---- details
+
 struct details {
     struct arena *a;
     struct wire w;
@@ -107,6 +115,7 @@ static void read_columns(struct details *d)
         if (columns[1][i] == 0) wire_fail(&d->w, "a factor is 0");
         vectors[i] = (uint64_t)columns[0][i];
     }
+    // A column in which all rows have the usual number is left out: readers test for NULL once.
     d->out->vectors = vectors;
     d->out->factors = all_are(columns[1], n, 1) ? NULL : columns[1];
     d->out->durations = all_are(columns[2], n, 0) ? NULL : columns[2];
@@ -215,6 +224,7 @@ static void read_runs(struct details *d, struct ids *x)
     if (row != d->n) wire_fail(w, "runs of ids have other rows than the frame");
 }
 
+// The first 48 bits of a profile's id: milliseconds, the most significant byte first.
 static void put_ms(id128 *id, uint64_t ms)
 {
     for (int b = 0; b < BLOCK_ID_TIME; b++)
@@ -224,6 +234,7 @@ static void put_ms(id128 *id, uint64_t ms)
 static void read_uuids(struct details *d, const struct ids *x, id128 *v)
 {
     struct wire *w = &d->w;
+    assert(d->numbers && x->standing <= d->n);
     str most = wire_bytes(w, x->standing * 9);
     str bits = wire_bytes(w, (x->standing + 3) / 4);
     size_t done = 0;
@@ -279,7 +290,7 @@ bool block_details_parse(struct arena *a, str contents, const struct block_heads
     struct details d = {a, wire_of(contents), heads, out, (size_t)heads->n, NULL};
     *out = (struct block_details){.n = heads->n};
     d.numbers = ARENA_ARRAY(a, int64_t, d.n);
-    if (!d.numbers) return arena_ok(a, e);
+    if (!d.numbers) return arena_fail(a, e);
     read_columns(&d);
     read_annotations(&d);
     read_first_streams(&d);

@@ -31,6 +31,7 @@ struct parser {
 };
 
 // ---- types, keys
+
 static void read_types(struct parser *p, uint32_t *(*counts)[BLOCK_CLASSES])
 {
     struct wire *w = &p->w;
@@ -75,6 +76,7 @@ static void read_counts(struct parser *p)
         uint64_t n = wire_u64(w);
         uint64_t totals = wire_u64(w);
         uint64_t rows = key->class == BLOCK_SERIES ? wire_u64(w) : 0;
+        // Both sums stay below 2^64: what is added is checked, and what there is already.
         if (n > UINT32_MAX || totals > UINT32_MAX || rows > INT64_MAX || p->rows > INT64_MAX) {
             wire_fail(w, "a key has more than there can be");
             return;
@@ -97,6 +99,7 @@ static void read_counts(struct parser *p)
 static void set_keys(struct parser *p, struct block_key_ref one, const labels *ls, uint32_t first,
                      uint32_t n)
 {
+    assert(first + n <= p->x->key_count);
     for (uint32_t k = first; k < first + n; k++) {
         one.ls = ls[k];
         one.sampled = block_is_sampled(ls[k]);
@@ -118,9 +121,10 @@ static bool read_keys(struct parser *p, err *e)
     if (p->w.fault) return wire_done(&p->w, "index", e);
     if (!block_postings_parse(p->a, postings, x->key_count, &x->postings, &ls, e)) return false;
     p->keys = ARENA_ARRAY(p->a, struct block_key_ref, x->key_count);
-    if (!p->keys) return arena_ok(p->a, e);
+    if (!p->keys) return arena_fail(p->a, e);
     x->keys = p->keys;
     uint32_t first = 0;
+    // Keys come type by type, in each class by class: the order that counts were read in.
     for (uint32_t i = 0; i < x->type_count * BLOCK_CLASSES; i++) {
         struct block_key_ref one = {.class = (enum block_class)(i % BLOCK_CLASSES),
                                     .type = i / BLOCK_CLASSES};
@@ -133,9 +137,12 @@ static bool read_keys(struct parser *p, err *e)
 }
 
 // ---- nodes
+
+// v[0], v[count], v[2 * count] ...: the node's number in each column. Everything is relative, so
+// that numbers are small: the slot to the block's first hour, times to the slot and to each other.
 static bool node_of(struct block_node *n, int64_t from_hour, const int64_t *v, size_t count)
 {
-    int64_t base = slot_of(slot_start(from_hour, SLOT_HOUR) + 1, n->width);
+    int64_t base = slot_after(slot_start(from_hour, SLOT_HOUR), n->width);
     int64_t start = 0;
     uint64_t end = 0;
     if (__builtin_add_overflow(base, v[0], &n->slot)) return false;
@@ -158,8 +165,8 @@ static void read_nodes(struct parser *p)
     p->nodes = ARENA_ARRAY(p->a, struct block_node_ref, n);
     int64_t *columns = ARENA_ARRAY(p->a, int64_t, NODE_COLUMNS * n);
     p->x->nodes = p->nodes;
-    p->vectors = columns + (NODE_COLUMNS - 1) * n;
     if (!p->nodes || !columns) return;
+    p->vectors = columns + (NODE_COLUMNS - 1) * n;
     str widths = wire_bytes(w, n);
     for (int c = 0; c < NODE_COLUMNS; c++)
         wire_numbers(w, columns + c * n, n);
@@ -298,6 +305,7 @@ static void place_nodes(struct parser *p)
                 return;
             }
             number += first;
+            // Nodes of a key mostly have their vectors one after the other, in one frame.
             if (!f || number < f->first || number - f->first >= f->count) {
                 f = block_frame_of(at, number);
                 assert(f);  // frames have all numbers below the sum: read_frames saw to it
@@ -326,6 +334,7 @@ bool block_index_parse(struct arena *a, str contents, const struct block_service
     }
     read_nodes(&p);
     if (!arena_ok(a, e)) return false;
+    assert(out->node_count == 0 || p.vectors);
     check_nodes(&p);
     uint64_t vectors = wire_u64(w);
     out->vectors = read_frames(&p, 0, UINT64_MAX, vectors, false);

@@ -7,6 +7,13 @@
 //
 // A frame says how many bytes its columns take; that is compared with the bytes it has before
 // memory is allocated, and each number is put only if it fits.
+//
+//     1. the form and the claims: bytes, stacks, sizes of vectors (block_vectors_parse)
+//     2. vector by vector: numbers are copied as they come (put_vector)
+//        stack by stack: entries are read, turned, and put (read_turned, read_modelled, turn)
+//     3. no byte may be left over, neither of the frame nor of what it said
+//
+// Damage is noted in the wire (wire_fail) and ends each loop; false is for a lack of memory only.
 #include "block/model_int.h"
 
 struct vectors {
@@ -32,6 +39,7 @@ static void read_stacks(struct arena *a, struct vectors *x)
     struct wire *w = &x->head;
     x->stack_count = wire_count(w, 1);
     x->stacks = ARENA_ARRAY(a, uint32_t, x->stack_count);
+    // A delta of 0 would be the same stack again. Only the first may be 0: it is stack 0.
     uint64_t stack = 0;
     for (uint64_t i = 0; x->stacks && i < x->stack_count && !w->fault; i++) {
         uint64_t delta = wire_u64(w);
@@ -55,7 +63,7 @@ static void read_sizes(struct arena *a, struct vectors *x)
     for (uint64_t i = 0; i < x->count && !w->fault; i++) {
         x->sizes[i] = wire_u64(w);
         if (x->sizes[i] > (uint64_t)(w->end - w->at)) wire_fail(w, "a vector is cut off");
-        x->entries += x->sizes[i];
+        x->entries += x->sizes[i];  // fits: sizes and their number are both below the bytes
     }
     for (uint64_t i = 0; i < x->count && !w->fault; i++)
         x->divisors[i] = wire_u64(w);
@@ -90,6 +98,7 @@ static bool has_room(const struct vectors *x, uint64_t v)
 
 static void put(struct vectors *x, uint64_t v)
 {
+    assert(x->to <= x->to_end);
     if (!has_room(x, v)) {
         too_small(x);
         return;
@@ -103,6 +112,8 @@ static void put(struct vectors *x, uint64_t v)
 // end only.
 static void put_stacks(struct vectors *x, uint64_t n)
 {
+    // Copies, because bytes are written through `to`: the compiler could not keep the fields in
+    // registers, and this is the loop that a query spends its time in.
     struct wire *w = &x->deltas;
     const uint8_t *at = w->at;
     uint8_t *to = x->to;
@@ -193,6 +204,7 @@ static void read_stack(struct vectors *x, struct turned *t, uint32_t rank)
 // Entries by vector, of each in the order of stacks.
 static void turn(struct vectors *x, struct turned *t)
 {
+    assert(!x->head.fault);  // t->vectors are rows, which the readers checked
     uint64_t end = 0;
     uint64_t at = 0;
     for (uint64_t i = 0; i < x->count; i++) {
@@ -210,6 +222,7 @@ static void turn(struct vectors *x, struct turned *t)
             t->sorted[to] = t->values[at];
         }
     }
+    // A vector that got too many has written into the next one; the ends tell.
     end = 0;
     for (uint64_t i = 0; i < x->count; i++) {
         end += x->sizes[i];
@@ -297,6 +310,7 @@ static uint64_t read_value(struct rans_reader *r, unsigned context, const struct
 static inline bool add_entry(struct modelled *m, uint32_t vector, uint64_t value)
 {
     if (m->at >= m->x->entries) return false;
+    // Values are put as columns have them, zigzag; a model of positive ones leaves out the sign.
     m->t->vectors[m->at] = vector;
     m->t->values[m->at++] = m->negative ? value : value << 1;
     m->x->sizes[vector]++;
@@ -380,7 +394,7 @@ static bool read_modelled(struct vectors *x, struct arena *a, bool negative, err
     struct modelled m = {.x = x, .t = &t, .negative = negative};
     str rest = wire_bytes(w, (uint64_t)(w->end - w->at));
     if (!model_bases_init(&m.bases, a, x->count) || !rans_open(&m.r, a, rest, MODEL_CONTEXTS))
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     if (m.r.bad) wire_fail(w, "tables of numbers are damaged");
     if (!w->fault) read_model(&m);
     if (w->fault) return true;
@@ -425,6 +439,7 @@ static bool put_all(struct vectors *x, bool negative, struct mem_budget *memory,
     } else {
         struct arena a;
         arena_init(&a, memory, room);
+        // Scratch memory of its own: only the columns live as long as the caller's arena.
         bool ok =
             x->form == BLOCK_MODELLED ? read_modelled(x, &a, negative, e) : read_turned(x, &a, e);
         arena_release(&a);
@@ -462,6 +477,7 @@ bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct b
     x.to = x.bytes;
     x.to_end = x.bytes + x.size;
     if (!put_all(&x, negative, a->budget, a->cap - a->used, e)) return false;
+    assert(x.to >= x.bytes && x.to <= x.to_end);
     *out = (struct block_vectors){x.ends, (uint32_t)count, str_make(x.bytes, (size_t)x.size)};
     return wire_done(w, "vectors", e);
 }

@@ -40,7 +40,7 @@ static bool read_footer(struct arena *a, const struct block_source *src, struct 
         return named(src->name, e);
     }
     char *tail = arena_new(a, n);
-    if (!tail) return arena_ok(a, e);
+    if (!tail) return arena_fail(a, e);
     uint64_t from = src->size - n;
     if (!read_at(src, from, n, tail, e)) return false;
     str trailer = str_make(tail + n - BLOCK_TRAILER, BLOCK_TRAILER);
@@ -50,7 +50,7 @@ static bool read_footer(struct arena *a, const struct block_source *src, struct 
         return true;
     }
     char *all = arena_new(a, x->stored);
-    if (!all) return arena_ok(a, e);
+    if (!all) return arena_fail(a, e);
     *stored = str_make(all, x->stored);
     return read_at(src, x->at, x->stored, all, e);
 }
@@ -105,7 +105,7 @@ static bool open_read(struct opening *o, const struct block_piece *tail, struct 
         if (!src->whole.n) stored = arena_str(o->a, stored);
     } else {
         char *all = arena_new(o->a, x->stored);
-        if (!all) return arena_ok(o->a, e);
+        if (!all) return arena_fail(o->a, e);
         stored = str_make(all, x->stored);
         if (!read_at(src, x->at, x->stored, all, e)) return false;
     }
@@ -137,7 +137,7 @@ static size_t begin_batch(struct opening *o, const struct block_object *v, size_
                                            .size = b->size};
         char *to = arena_new(b->size <= o->keep ? o->a : &o->tails, tail);
         if (!to || !arena_ok(o->a, e)) {
-            (void)(arena_ok(o->a, e) && arena_ok(&o->tails, e));
+            (void)(arena_ok(o->a, e) && arena_fail(&o->tails, e));
             return 0;
         }
         o->pieces[count++] =
@@ -174,12 +174,13 @@ bool block_source_open_many(struct arena *a, struct block_origin from, struct bl
     arena_init(&kept, a->budget, SIZE_MAX);
     arena_init(&o.tails, a->budget, SIZE_MAX);
     o.pieces = ARENA_ARRAY(&kept, struct block_piece, BATCH);
-    bool ok = o.pieces || arena_ok(&kept, e);
+    bool ok = o.pieces || arena_fail(&kept, e);
     while (ok && done < many->n) {
         size_t count = begin_batch(&o, many->v + done, many->n - done, many->out + done, e);
         ok = count > 0 && open_batch(&o, count, many->out + done, &done, e);
-        arena_release(&o.tails);
+        arena_release(&o.tails);  // footers that are kept were copied (open_read)
     }
+    assert(done <= many->n && (!ok || done == many->n));
     arena_release(&kept);
     many->failed = done;
     return ok;
@@ -220,12 +221,15 @@ bool block_source_sections(struct arena *a, const struct block_source *src,
         contents[i] = (str){0};
         if (x[i].stored == 0) continue;
         char *to = arena_new(a, x[i].stored);
-        if (!to) return arena_ok(a, e);
+        if (!to) return arena_fail(a, e);
         pieces[count++] =
             (struct block_piece){.name = src->name, .at = x[i].at, .n = x[i].stored, .to = to};
     }
     bool ok = count == 0 || src->from.kind->read(&src->from, pieces, count, &readable, &fault);
     if (ok) readable = count;
+    assert(readable <= count);
+    // Also after a failure: if a section before the one that cannot be read is damaged, that is the
+    // fault to report, as it would be if sections were read one by one.
     count = 0;
     for (size_t i = 0; i < n; i++) {
         if (x[i].stored == 0) continue;

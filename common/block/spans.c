@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // spans.c - frames of spans and their bloom filters, written and read.
+//
+// The filters are split block Bloom filters as Parquet has them ("Parquet Bloom Filter"): a key is
+// in one block of 32 bytes, and sets one bit in each of its eight words. So a look-up touches one
+// line of cache.
 #include "block/spans.h"
 
 #include "base/hash.h"
@@ -34,6 +38,8 @@ static uint64_t trace_hash(id128 trace)
 }
 
 // Offset of the block of a key; blocks are fewer than 2^32.
+// (The upper half of the hash is scaled to the number of blocks, without a division; the lower half
+// chooses the bits.)
 static size_t block_at(uint64_t blocks, uint64_t hash)
 {
     assert(blocks > 0 && blocks <= UINT32_MAX);
@@ -121,6 +127,8 @@ static void put_id(struct buf *out, uint64_t v)
 
 bool block_spans_row(struct block_spans *s, const struct block_span *v, size_t n, err *e)
 {
+    assert(n == 0 || v);
+    // Two keys for each span at most: its own id and its trace.
     if (!mem_grow_bare(s->budget, &s->keys, &s->key_cap, s->key_count + 2 * n, sizeof *s->keys,
                        e)) {
         return false;
@@ -137,6 +145,7 @@ bool block_spans_row(struct block_spans *s, const struct block_span *v, size_t n
         put_number(&s->sizes, v[i].vector.n);
         buf_str(&s->vectors, v[i].vector);
     }
+    assert(s->key_count <= s->key_cap);
     s->spans += n;
     struct buf *bufs[BUFFERS];
     buffers(s, bufs);
@@ -163,6 +172,7 @@ static int by_number(const void *a, const void *b)
 // Sized by its distinct keys: many spans of a frame belong to one trace.
 static bool add_filter(struct block_spans *s, err *e)
 {
+    assert(s->key_count > 0);
     qsort(s->keys, s->key_count, sizeof *s->keys, by_number);
     size_t distinct = 0;
     for (size_t i = 0; i < s->key_count; i++) {
@@ -185,6 +195,7 @@ bool block_spans_frame(struct block_spans *s, struct buf *out, err *e)
 {
     struct buf *v[BUFFERS];
     buffers(s, v);
+    // A frame without spans has no bytes at all: most frames of most services.
     if (s->spans) {
         if (!add_filter(s, e)) return err_wrap(e, "bloom filter");
         put_number(out, s->spans);
@@ -225,10 +236,11 @@ bool block_blooms_parse(struct arena *a, str contents, uint32_t frames,
 {
     const uint8_t *at = (const uint8_t *)contents.p;
     const uint8_t *end = contents.n ? at + contents.n : at;
+    // Before memory is allocated: each frame has a byte at least.
     if (frames > contents.n) return fault(e, "bloom filters: fewer than frames of spans");
     struct block_blooms *b = ARENA_NEW(a, struct block_blooms);
     uint32_t *first = ARENA_ARRAY(a, uint32_t, (size_t)frames + 1);
-    if (!b || !first) return arena_ok(a, e);
+    if (!b || !first) return arena_fail(a, e);
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < frames; i++) {
         uint64_t n = 0;
@@ -344,7 +356,7 @@ bool block_spans_parse(struct arena *a, str contents, uint64_t count, struct blo
     }
     struct block_span *all = ARENA_ARRAY(a, struct block_span, f.spans);
     struct block_row_spans *v = ARENA_ARRAY(a, struct block_row_spans, count);
-    if (!all || !v) return arena_ok(a, e);
+    if (!all || !v) return arena_fail(a, e);
     if (!get_counts(&f, all, v, count, e) || !get_ids(&f, all, e) || !get_vectors(&f, all, e)) {
         return false;
     }

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service by service: sections are read and parsed, then compared with each other. A section that
-// is damaged is a fault; comparisons that would need it are left out (the *_whole flags), so that
-// one damage is not reported as many.
+// verify.c - is a block what its writer wrote? Service by service:
+//
+//     1. read and parse the index and the symbols (load_service); without them nothing else of the
+//        service can be read
+//     2. vectors of nodes and of rows, totals, rows, spans
+//     3. compare them with each other and with the footer (check_*)
+//     4. compare sums with what they are sums of (verify_sums.c)
+//
+// At the end, all sections together must make up the object without gaps. A section that is damaged
+// is a fault; comparisons that would need it are left out (the *_whole flags), so that one damage
+// is not reported as many.
 #include "block/verify.h"
 
 #include "block/keys.h"
@@ -26,6 +34,7 @@ void verify_fault(struct verify *v, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    assert(text[0]);
     v->out->faults++;
     v->o->report(v->o->arg, v->service ? v->service->name : (str){0}, text);
 }
@@ -55,6 +64,7 @@ const char *verify_slot(char text[VERIFY_SLOT_TEXT], int64_t slot, int64_t width
 // Reports damage as a fault, and the check goes on. False for any other error: it ends the check.
 static bool is_damage(struct verify *v, err *e)
 {
+    assert(e->code);  // whoever asks has failed
     if (e->code != ERR_DATA_LOSS) return false;
     verify_fault(v, "%s", e->msg);
     *e = (err){0};
@@ -67,7 +77,7 @@ static bool note_extent(struct verify *v, const struct block_extent *x, err *e)
 {
     if (!arena_grow(&v->whole, &v->extents, &v->extent_cap, v->extent_count + 1,
                     sizeof *v->extents)) {
-        return arena_ok(&v->whole, e);
+        return arena_fail(&v->whole, e);
     }
     v->extents[v->extent_count++] = *x;
     v->out->sections++;
@@ -81,6 +91,7 @@ static bool load(struct verify *v, const struct block_extent *x, const char *wha
 {
     *good = false;
     *contents = (str){0};
+    // Also noted if it turns out to be damaged: its bytes are some section's, and no gap.
     if (!block_source_alive(v->src, e)) return false;
     if (x->stored && !note_extent(v, x, e)) return false;
     if (!block_source_sections(&v->arena, v->src, x, 1, contents, e)) {
@@ -120,6 +131,7 @@ static void check_extents(struct verify *v)
 
 // ---- vectors
 
+// How many items the frames have together: they follow one another, so the last one says.
 static uint64_t frames_count(const struct block_frames *f)
 {
     return f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
@@ -232,6 +244,7 @@ static void check_node(struct verify *v, const struct block_key_ref *k, uint32_t
                      i, STR(v->index.types[k->type]), verify_slot(slot, n->slot, n->width),
                      n->first_ns, n->last_ns);
     }
+    // A vector that is damaged was reported when it was loaded.
     str columns = v->node_vectors[i];
     if (!columns.p || !columns_check(columns, v->symbols.stack_count, &total, &bad)) return;
     if (__builtin_mul_overflow(total, v->index.nodes[i].factor, &total) || total != n->total) {
@@ -246,7 +259,7 @@ static bool load_totals(struct verify *v, err *e)
     const struct block_frames *f = &v->index.totals;
     v->total_count = frames_count(f);
     v->totals = ARENA_ARRAY(&v->arena, struct block_total, v->total_count);
-    if (!v->totals) return arena_ok(&v->arena, e);
+    if (!v->totals) return arena_fail(&v->arena, e);
     v->out->totals += v->total_count;
     v->totals_whole = true;
     for (uint32_t i = 0; i < f->n; i++) {
@@ -361,7 +374,7 @@ static void check_row(struct verify *v, uint64_t row)
         return;
     }
     v->vector_used[vector] = true;
-    if (!v->vectors[vector].p) return;
+    if (!v->vectors[vector].p) return;  // damaged, which was reported
     if (__builtin_mul_overflow(v->vector_totals[vector], v->factors[row], &total) ||
         total != v->row_totals[row]) {
         verify_fault(v,
@@ -398,8 +411,8 @@ static void check_rows_of(struct verify *v, const struct block_key_ref *k, uint3
 static void check_spans(struct verify *v, const struct block_blooms *b, uint32_t frame,
                         const struct block_row_spans *rows)
 {
-    const struct block_frame *f = &v->index.spans.v[frame];
     assert(frame < v->index.spans.n);
+    const struct block_frame *f = &v->index.spans.v[frame];
     for (uint64_t i = 0; i < f->count; i++) {
         v->out->spans += rows[i].n;
         for (uint32_t s = 0; s < rows[i].n; s++) {
@@ -410,7 +423,7 @@ static void check_spans(struct verify *v, const struct block_blooms *b, uint32_t
                 verify_fault(v, "span %016" PRIx64 " of row %" PRIu64 ": %s", span->span_id,
                              f->first + i, bad.msg);
             }
-            if (!b) continue;
+            if (!b) continue;  // the filters are damaged, which was reported
             if (!block_bloom_may_have_span(b, frame, span->span_id) ||
                 (span->has_trace && !block_bloom_may_have_trace(b, frame, span->trace))) {
                 verify_fault(v, "span %016" PRIx64 " of row %" PRIu64 " is not in the bloom filter",
@@ -459,6 +472,7 @@ struct dataset {
 
 static void add_rows(const struct verify *v, const struct block_key_ref *k, struct dataset *d)
 {
+    assert(k->first_row + k->row_count <= v->row_count);
     for (uint64_t i = k->first_row; i < k->first_row + k->row_count; i++) {
         d->any = true;
         d->profiles += !k->sampled;
@@ -477,6 +491,7 @@ static void add_nodes(const struct verify *v, const struct block_key_ref *k, str
         d->any = true;
         d->first_ns = MIN(d->first_ns, n->first_ns);
         d->last_ns = MAX(d->last_ns, n->last_ns);
+        // Wider nodes sum the narrowest again, so these alone count each profile once.
         if (k->sampled || (*narrow && *narrow < n->width)) continue;
         if (*narrow != n->width) *profiles = 0;
         *narrow = n->width;
@@ -523,7 +538,7 @@ static void check_datasets(struct verify *v)
     for (uint32_t t = 0; t < v->index.type_count; t++) {
         const struct block_dataset *d = known < s->dataset_count ? &s->datasets[known] : NULL;
         if (d && !str_eq(d->type, v->index.types[t])) d = NULL;
-        known += d != NULL;
+        known += d != NULL;  // both lists are in order, so one pass finds each
         check_dataset(v, t, d);
     }
     if (known < s->dataset_count) {
@@ -624,7 +639,7 @@ static bool check_block(struct verify *v, err *e)
         }
         v->service = &f->services[i];
         bool ok = check_service(v, &whole, e);
-        arena_release(&v->arena);
+        arena_release(&v->arena);  // one service at a time is in memory, however many there are
         if (!ok) return err_wrap(e, "service %.*s", STR(f->services[i].name));
     }
     v->service = NULL;

@@ -65,7 +65,7 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
                      i, STR(type), slot, n->first_ns, n->last_ns, of, s->node.first_ns,
                      s->node.last_ns);
     }
-    // Subtracting the node's vector must leave nothing.
+    // Subtracting the node's vector must leave nothing. A vector that is damaged was reported.
     if (!v->node_vectors[i].p || !columns_add(v->node_vectors[i], -v->index.nodes[i].factor, s->v,
                                               v->symbols.stack_count, &ignored)) {
         return;
@@ -123,6 +123,7 @@ static void check_rows(struct verify *v, struct sums *s, const struct block_key_
         const struct block_key_ref *k = &v->index.keys[i];
         if (k->type == all->type && !k->sampled) rows += k->row_count;
     }
+    // Only where nothing is left out can the numbers be compared.
     if (v->src->footer.about.kind == BLOCK_SEGMENT && rows != summed) {
         verify_fault(v, "type %.*s: nodes are of %" PRIu64 " of %" PRIu64 " rows",
                      STR(v->index.types[all->type]), summed, rows);
@@ -177,7 +178,8 @@ static void check_widths(struct verify *v, struct sums *s, const struct block_ke
 {
     if (k->node_count == 0) return;
     const struct block_node_ref *nodes = v->index.nodes + k->first_node;
-    int64_t narrow = nodes[0].node.width;
+    int64_t narrow = nodes[0].node.width;  // nodes are in order of width
+    assert(narrow > 0);
     for (uint32_t i = 0; i < k->node_count; i++) {
         const struct block_node *n = &nodes[i].node;
         if (n->width == narrow || n->width % narrow) continue;
@@ -227,7 +229,7 @@ bool verify_sums(struct verify *v, err *e)
 {
     const struct block_index *x = &v->index;
     struct sums s = {.v = ARENA_ARRAY(&v->arena, int64_t, v->symbols.stack_count)};
-    if (!s.v) return arena_ok(&v->arena, e);
+    if (!s.v) return arena_fail(&v->arena, e);
     for (uint32_t i = 0; i < x->key_count; i++) {
         const struct block_key_ref *k = &x->keys[i];
         if (!block_source_alive(v->src, e)) return false;

@@ -13,6 +13,7 @@ struct wire wire_of(str contents)
 
 void wire_fail(struct wire *w, const char *fault)
 {
+    // The first fault is the cause; those after it may follow from the zeros that are read then.
     if (!w->fault) w->fault = fault;
     w->at = w->end;
 }
@@ -42,8 +43,9 @@ str wire_bytes(struct wire *w, uint64_t n)
         wire_fail(w, "it ends too early");
         return (str){0};
     }
+    assert(w->at <= w->end);
     str s = str_make(w->at, (size_t)n);
-    if (n) w->at += n;
+    if (n) w->at += n;  // (`at` may be NULL if there are no bytes)
     return s;
 }
 
@@ -117,6 +119,7 @@ struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool
     return x;
 }
 
+// A counting sort, largest counts first; equal ones keep their order.
 void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *places,
                    uint32_t *order)
 {
@@ -137,6 +140,7 @@ void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *
 
 void wire_put_u64(struct buf *out, uint64_t v)
 {
+    // Mostly there is room: then bytes are put in place, without a copy and a call.
     if (!out->failed && out->room >= out->n + VARINT_MAX) {
         out->n += varint_put((uint8_t *)out->p + out->n, v);
         return;
@@ -200,6 +204,7 @@ struct column {
     uint64_t delta;  // last difference
 };
 
+// Unsigned throughout: numbers may lie up to 2^64 - 1 apart.
 static inline uint64_t quotient(const struct column *c, int64_t v)
 {
     uint64_t q = ((uint64_t)v - (uint64_t)c->base) >> c->shift;
@@ -288,11 +293,13 @@ void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
         if (c.base) wire_put_i64(out, c.base);
         return;
     }
+    // The divisor of all distances. For random numbers it is 1 after a few, which ends the loop.
     for (size_t i = 0; i < n && c.divisor != 1; i++) {
         uint64_t above = (uint64_t)v[i] - (uint64_t)c.base;
         if (!is_multiple_of_power(c.divisor, above)) c.divisor = number_gcd(c.divisor, above);
     }
-    c.shift = (unsigned)__builtin_ctzll(c.divisor);  // not 0, as not all numbers are the same
+    assert(c.divisor > 0);  // not all numbers are the same
+    c.shift = (unsigned)__builtin_ctzll(c.divisor);
     c.odd = c.divisor >> c.shift;
     size_t least = 0;
     enum form best = best_form(c, v, n, most, &least);
@@ -332,7 +339,7 @@ void wire_numbers(struct wire *w, int64_t *to, size_t n)
     if (form >= FORMS) wire_fail(w, "a column has a form that is none");
     int64_t base = wire_i64(w);
     uint64_t divisor = wire_u64(w);
-    uint64_t most = (uint64_t)INT64_MAX - (uint64_t)base;
+    uint64_t most = (uint64_t)INT64_MAX - (uint64_t)base;  // how far above base a number may be
     if (divisor == 0) wire_fail(w, "the divisor of a column is 0");
     if (n > (uint64_t)(w->end - w->at)) wire_fail(w, "a column ends too early");
     const uint8_t *at = w->at;

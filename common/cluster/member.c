@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// member.c - the table of members under one lock; readers get copies.
 #include "cluster/member.h"
 
 #include "cluster/metrics.h"
@@ -85,6 +87,7 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e)
     if (!id.n || !address.n)
         return err_set(e, ERR_INVALID_ARGUMENT, "member '%.*s' is not id=address", STR(entry));
 
+    assert(kind < MEMBER_KINDS);
     lock_take(&m->lock);
     bool ok = false;
     size_t at = 0;
@@ -99,6 +102,7 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e)
     if (!text) goto out;
     memcpy(text, id.p, id.n);
     memcpy(text + id.n, address.p, address.n);
+    // In order, so that all nodes with the same list see the same order.
     memmove(m->v + at + 1, m->v + at, (m->n - at) * sizeof *m->v);
     m->v[at] = (struct known){.member = {.id = {text, id.n},
                                          .address = {text + id.n, address.n},
@@ -163,6 +167,7 @@ bool members_has(struct members *m, enum member_kind kind)
 static struct known *find(struct members *m, enum member_kind kind, str id)
 {
     for (size_t i = 0; i < m->n; i++) {
+        assert(lock_is_mine(&m->lock));
         if (order(&m->v[i], kind, id) == 0) return &m->v[i];
     }
     return NULL;
@@ -178,6 +183,7 @@ static void rise(struct known *k, uint64_t at)
     assert(x->kind < MEMBER_KINDS);
     assert(at <= now);
     k->heard_mono_ns = MAX(k->heard_mono_ns, at);
+    // An answer to a call that began before the last failure tells nothing of now.
     if (at < k->failed_mono_ns) return;
     k->failures = 0;
     k->probe_failed = false;
@@ -194,6 +200,7 @@ static void fall(struct known *k, str why)
     char id[LOG_QUOTE_MAX];
     char quoted[LOG_QUOTE_MAX];
     if (!x->alive) return;
+    assert(x->kind < MEMBER_KINDS);
     k->member.alive = false;
     k->dead_mono_ns = clock_mono_ns();
     const str labels[] = {str_of(member_kind_names[x->kind]), x->id};
@@ -228,6 +235,7 @@ static void fail(struct members *m, enum member_kind kind, str id, str why, bool
     struct known *k = find(m, kind, id);
     if (k) {
         metric_add_set(&cluster_calls_failed, labels, 1);
+        // In a row: rise sets it back.
         k->failures++;
         k->failed_mono_ns = clock_mono_ns();
         if (probe) k->probe_failed = true;
@@ -255,6 +263,7 @@ bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_
     // Without a failed probe silence means nothing: maybe no probe was due since the last answer.
     if (k && (k->probe_failed || !k->member.alive)) {
         uint64_t waited = clock_mono_ns() - MAX(since_mono_ns, k->heard_mono_ns);
+        // A member that counts as dead gets less time to prove that it is back.
         if (!k->member.alive) patience_ns = MIN(patience_ns, MEMBER_RETURN_NS);
         silent = waited >= patience_ns;
         if (waited >= MEMBER_SILENCE_NS)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// node.c - the two messages of a probe, written and read.
 #include "cluster/node.h"
 
 #include "codec/pb.h"
@@ -13,6 +15,7 @@ bool node_knows(id128 id)
 
 static void put_id(struct buf *out, uint32_t field, const id128 *id)
 {
+    // A node without a store has no cluster yet, and says nothing of it.
     if (node_knows(*id)) pb_put_bytes(out, field, str_make(id->b, sizeof id->b));
 }
 
@@ -37,6 +40,7 @@ void node_put_probe(const struct node_identity *from, struct buf *out)
 
 void node_put_answer(const struct node_answer *answer, struct buf *out)
 {
+    assert(answer->load >= 0 && answer->load <= 1);
     put_identity(out, 1, &answer->node);
     pb_put_u64_opt(out, 2, answer->ready);
     pb_put_double_opt(out, 3, answer->load);
@@ -66,6 +70,7 @@ static bool add_service(struct node_identity *n, str name, err *e)
 static bool read_identity(str bytes, struct node_identity *n, err *e)
 {
     *n = (struct node_identity){0};
+    // Unknown fields are passed over: nodes of several versions probe each other during an upgrade.
     struct pb_reader r = pb_reader(bytes);
     bool ok = true;
     while (ok && pb_next(&r)) {

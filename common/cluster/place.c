@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// place.c - rendezvous hashing: each node gets a weight from its id and the key, and the heaviest
+// are taken.
 #include "cluster/place.h"
 
 #include "base/hash.h"
@@ -18,6 +21,7 @@ struct ranking {
 
 static uint64_t make_weight(const struct ranking *r, uint32_t row)
 {
+    assert(r->members[row].id.n > 0);
     struct hash_state h = r->key;
     hash_add(&h, "\xff", 1);
     hash_add(&h, r->members[row].id.p, r->members[row].id.n);
@@ -44,6 +48,7 @@ static void rank(struct ranking *r, size_t from, size_t to)
     for (size_t i = from; i < to; i++) {
         if (r->order[i] < KEPT) r->weights[r->order[i]] = make_weight(r, r->order[i]);
     }
+    assert(from <= to);
     for (size_t i = from + 1; i < to; i++) {
         uint32_t row = r->order[i];
         size_t at = i;
@@ -79,6 +84,7 @@ void place_order(const struct member *members, size_t n, const struct place_opti
     }
     assert(live == dead);
 
+    // Not zeroed: the weights that are read were written by the step.
     struct ranking r;
     r.members = members;
     r.order = order;
@@ -87,6 +93,8 @@ void place_order(const struct member *members, size_t n, const struct place_opti
     rank(&r, 0, live);
     rank(&r, live,
          n);  // the others in a stable order, too: they are tried when no live one answers
+    // Each step sorts only those that the step before kept: so all series of a tenant stay within
+    // its members, and those of a service within the service's.
     size_t subset = keep(o->tenant_members, live);
 
     // 0xff occurs in no UTF-8 text, so it separates the parts: ("a", "bc") is not ("ab", "c").

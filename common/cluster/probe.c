@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// probe.c - the thread of the rounds, and what each answer tells about its node.
 #include "cluster/probe.h"
 
 #include "cluster/metrics.h"
@@ -35,6 +37,7 @@ struct round {
 void members_note_call(struct members *m, enum member_kind kind, str id, const struct peer_call *c,
                        const err *fault)
 {
+    assert(c->http.call.done);
     if (c->http.call.ok && fault->code != ERR_UNAVAILABLE)
         members_heard(m, kind, id, c->http.call.ended_mono_ns);
     else if (!c->http.call.ok && fault->code == ERR_UNAVAILABLE)
@@ -87,6 +90,7 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
             members_heard(m, x->kind, x->id, c->ended_mono_ns);
         return;
     }
+    // A status that is no error of the network came from a node, or from a proxy before it.
     bool answered = c->ok;
     bool nobody = e.code == ERR_UNAVAILABLE;
     metric_add_to(&cluster_probes, answered ? S("refused") : S("failed"), 1);
@@ -127,6 +131,7 @@ static void ask(struct prober *p, struct round *r)
                    buf_view(&p->message), RANK_INGESTER, NODE_MESSAGE_MAX);
         r->waits[i] = &r->calls[i].http.call;
     }
+    assert(r->n > 0);
     (void)!call_gather(&r->req, r->waits, r->n, r->n, false, &e);
     // If the time limit was noticed much too late, this process stood still, and the others are not
     // to blame.
@@ -147,6 +152,8 @@ static uint64_t go_round(struct prober *p)
     note_skip(p, &fault);
     if (chosen && r.n > 0 && !is_stopping(p, &r.req)) {
         ask(p, &r);
+        // A member that fell silent is asked again after half an interval, so that its end shows
+        // sooner.
         if (has_suspect(&r)) next = r.began_mono_ns + r.limit_ns;
         for (size_t i = 0; i < r.n; i++)
             peer_release(&r.calls[i]);
@@ -161,6 +168,7 @@ static void *probe_main(void *arg)
     while (!is_stopping(p, NULL)) {
         uint64_t next = go_round(p);
         lock_take(&p->lock);
+        // The loop, because a condition may wake without a reason.
         while (!p->stopping && clock_mono_ns() < next)
             cond_wait_until(&p->wake, &p->lock, next);
         lock_give(&p->lock);

@@ -55,10 +55,12 @@ static bool date(const char *p, int64_t *ns)
     int64_t year = number(p, 4);
     int64_t month = number(p + 4, 2);
     int64_t day = number(p + 6, 2);
+    // Digits that are no date are seconds (from_digits).
     if (year <= 1900 || month < 1 || month > 12 || day < 1) return false;
     int64_t next = month < 12 ? days_of(year, month + 1, 1) : days_of(year + 1, 1, 1);
     int64_t at = days_of(year, month, day);
     if (at >= next) return false;
+    // The day is valid if the next month has not begun: so lengths of months need no table.
     *ns = times(at, DAY_S * NS_PER_S);
     return true;
 }
@@ -67,6 +69,8 @@ static int64_t from_digits(const char *p, size_t n)
 {
     int64_t ns = 0;
     if (n == 8 && date(p, &ns)) return ns;
+    assert(n > 0);
+    // By their number: digits of milliseconds, microseconds, nanoseconds; any other are seconds.
     int64_t v = number(p, n);
     switch (n) {
     case 13:
@@ -113,6 +117,7 @@ static int64_t offset_ns(const char *p, size_t n)
         while (letters < n && !is_digit(p[letters])) {
             letters++;
         }
+        // A unit that is unknown counts as 0 seconds, as Pyroscope has it.
         int64_t seconds = unit_seconds(str_make(p + digits, letters - digits));
         sum = add(sum, times(number(p + i, digits - i), times(seconds, NS_PER_S)));
         i = letters;
@@ -134,6 +139,7 @@ int64_t attime_parse(str text, int64_t now_ns)
     if (n > 0 && digits == n) return from_digits(p, n);
     for (size_t i = 0; i < n; i++) {
         if (p[i] != '+' && p[i] != '-') continue;
+        // The text before the sign is passed over: it can only be "now".
         int64_t offset = offset_ns(p + i + 1, n - i - 1);
         return add(now_ns, p[i] == '-' ? -offset : offset);
     }

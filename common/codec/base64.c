@@ -10,6 +10,7 @@ void base64_put(struct buf *out, str bytes, bool padded)
     const uint8_t *p = (const uint8_t *)bytes.p;
     size_t left = bytes.n;
     if (left == 0) return;
+    // So that the product below cannot overflow.
     if (left > SIZE_MAX / 2) {
         out->failed = true;
         return;
@@ -52,6 +53,7 @@ bool base64_decode(str text, char *out, size_t *n, err *e)
         for (int i = 0; i < 2 && text.n > 0 && text.p[text.n - 1] == '='; i++)
             text.n--;
     }
+    // One character alone has 6 bits, less than a byte.
     if (text.n % 4 == 1) return err_set(e, ERR_INVALID_ARGUMENT, "base64 text is cut");
     const size_t room = base64_room(text.n);
     size_t made = 0;

@@ -41,6 +41,7 @@ static bool no_memory(struct buf *out, const char *what, err *e)
 static size_t first_guess(str in, uint64_t claimed)
 {
     size_t most = MAX(in.n, (size_t)ROOM_MIN / GUESS_MAX) * GUESS_MAX;
+    assert(most >= ROOM_MIN);
     return claimed > 0 && claimed <= most ? (size_t)claimed : MAX(in.n * 2, (size_t)ROOM_MIN);
 }
 
@@ -55,6 +56,7 @@ static uint32_t le32(const char *p)
 static size_t text_size(str in, size_t at)
 {
     const char *end = at < in.n ? memchr(in.p + at, 0, in.n - at) : NULL;
+    // Without an end the answer lies behind the input, so the caller stops there.
     return end ? (size_t)(end - in.p) + 1 - at : in.n;
 }
 
@@ -92,6 +94,8 @@ static bool member(struct libdeflate_decompressor *d, str *in, struct buf *out, 
 {
     static char nowhere[1];
     if (!header_is_sound(*in)) return damaged(e);
+    // The last four bytes of a member are its size modulo 2^32 (RFC 1952). They may be those of
+    // another member or a lie, so they are only a guess.
     size_t room = first_guess(*in, in->n >= 18 ? le32(in->p + in->n - 4) : 0);
     for (;;) {
         size_t most = out->cap - out->n;
@@ -103,6 +107,7 @@ static bool member(struct libdeflate_decompressor *d, str *in, struct buf *out, 
         enum libdeflate_result r =
             libdeflate_gzip_decompress_ex(d, in->p, in->n, at, room, &used, &made);
         if (r == LIBDEFLATE_SUCCESS) {
+            assert(made <= room && used <= in->n);
             out->n += made;
             *in = str_slice(*in, used, in->n);
             return true;
@@ -122,6 +127,7 @@ bool compress_gunzip(str in, struct buf *out, err *e)
     if (!d) return no_memory(out, "gzip decompressor", e);
     bool ok = true;
     while (ok && in.n > 0) {
+        // Members may follow each other; their contents are one.
         ok = compress_is_gzip(in) ? member(d, &in, out, e)
                                   : err_set(e, ERR_INVALID_ARGUMENT,
                                             "gzip data is followed by %zu other bytes", in.n);
@@ -140,6 +146,7 @@ bool compress_gzip(str in, int level, struct buf *out, err *e)
     size_t n = at ? libdeflate_gzip_compress(c, in.n ? in.p : "", in.n, at, room) : 0;
     libdeflate_free_compressor(c);
     out->n += n;
+    // libdeflate says only that it did not fit, which the cap decides.
     if (n == 0) out->failed = true;
     return buf_ok(out, e);
 }
@@ -165,12 +172,15 @@ static bool unzstd(ZSTD_DCtx *d, str in, struct buf *out, err *e)
         size_t read = from.pos;
         size_t left = ZSTD_decompressStream(d, &to, &from);
         if (ZSTD_isError(left)) return zstd_damaged(out, left, e);
+        assert(to.pos <= room && from.pos <= from.size);
         out->n += to.pos;
         bool all_read = from.pos == from.size;
         if (left == 0 && all_read) return true;
         if (all_read && to.pos < room) {
             return err_set(e, ERR_INVALID_ARGUMENT, "zstd data is cut");
         }
+        // Without room the decoder may still take input, such as a checksum; if it takes none, it
+        // has output that does not fit.
         if (room == 0 && from.pos == read) return over_cap(out, e);
         room = MAX(out->n, (size_t)ROOM_MIN);
     }
@@ -220,6 +230,7 @@ bool compressor_zstd(struct compressor *z, str in, int level, struct buf *out, e
     }
     if (!z->context) return no_memory(out, "zstd compressor", e);
     size_t n = ZSTD_compressCCtx(z->context, at, room, in.n ? in.p : "", in.n, level);
+    // A context keeps what its largest input needed.
     if (ZSTD_sizeof_CCtx(z->context) > COMPRESSOR_KEPT) compressor_release(z);
     if (!ZSTD_isError(n)) {
         out->n += n;

@@ -19,6 +19,7 @@ enum expect {
 
 static enum json_token fault(struct json_reader *r, const char *what)
 {
+    // The first one stays: what comes behind it is a consequence.
     if (!r->fault.code) {
         err_set(&r->fault, ERR_INVALID_ARGUMENT, "syntax error at byte %zu: %s", r->at, what);
     }
@@ -63,6 +64,7 @@ static void value_done(struct json_reader *r)
 static enum json_token open(struct json_reader *r, bool object)
 {
     if (r->depth == JSON_DEPTH) return fault(r, "nested too deep");
+    // The bit of a level is set anew, because a closed object may have left it.
     uint8_t bit = (uint8_t)(1u << r->depth % 8);
     uint8_t *byte = &r->is_object[r->depth / 8];
     *byte = object ? *byte | bit : *byte & (uint8_t)~bit;
@@ -75,6 +77,7 @@ static enum json_token open(struct json_reader *r, bool object)
 static enum json_token end(struct json_reader *r)
 {
     bool object = in_object(r);
+    assert(r->at < r->all.n);
     if (r->all.p[r->at] != (object ? '}' : ']')) return unexpected(r);
     r->at++;
     r->depth--;
@@ -105,6 +108,8 @@ static size_t unicode(str s, uint32_t *c)
     if (high < 0) return 0;
     *c = (uint32_t)high;
     if (high < 0xd800 || high > 0xdfff) return 6;
+    // The first half of a pair must come first, and both must be there: half a pair is no
+    // character.
     if (high >= 0xdc00 || s.n < 12 || s.p[6] != '\\' || s.p[7] != 'u') return 0;
     int low = hex4(str_slice(s, 8, 12));
     if (low < 0xdc00 || low > 0xdfff) return 0;
@@ -116,7 +121,7 @@ static size_t unicode(str s, uint32_t *c)
 static bool unescape(struct json_reader *r, str raw)
 {
     char *out = arena_new(r->arena, raw.n);
-    if (!out) return arena_ok(r->arena, &r->fault);  // false, with the reason
+    if (!out) return arena_fail(r->arena, &r->fault);
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     size_t n = 0;
@@ -141,6 +146,7 @@ static bool unescape(struct json_reader *r, str raw)
         out[n++] = to[at - from];
         i += 2;
     }
+    assert(n <= raw.n);
     r->text = str_make(out, n);
     return true;
 }
@@ -186,6 +192,7 @@ size_t json_number_size(str s)
     size_t at = s.n > 0 && s.p[0] == '-';
     size_t n = digits(s, at);
     if (n == 0) return 0;
+    // A 0 stands alone: "01" is 0 followed by something else, which the caller refuses.
     at += s.p[at] == '0' ? 1 : n;
     if (at < s.n && s.p[at] == '.') {
         n = digits(s, at + 1);
@@ -223,6 +230,7 @@ static enum json_token word(struct json_reader *r, str text, enum json_token tok
 
 static enum json_token value(struct json_reader *r, char c)
 {
+    assert(r->expect != NOTHING && r->expect != COMMA_OR_END);
     switch (c) {
     case '{':
         return open(r, true);
@@ -271,6 +279,7 @@ enum json_token json_next(struct json_reader *r)
     if (r->at >= r->all.n) return r->expect == NOTHING ? JSON_END : unexpected(r);
     if (r->expect == COMMA_OR_END) {
         if (c != ',') return end(r);
+        assert(r->depth > 0);
         r->at++;
         r->expect = in_object(r) ? KEY : VALUE;
         c = peek(r);
@@ -295,6 +304,7 @@ enum json_token json_next(struct json_reader *r)
 bool json_skip(struct json_reader *r)
 {
     unsigned depth = r->depth;
+    // No recursion: an array or object is over when the depth is back. A key alone is no value yet.
     enum json_token t = JSON_END;
     do {
         t = json_next(r);
@@ -307,6 +317,7 @@ bool json_skip(struct json_reader *r)
 // Bytes of the valid UTF-8 character at the start of s, 0 if there is none.
 static size_t character(str s)
 {
+    assert(s.n > 0);
     for (size_t n = 1; n <= MIN((size_t)4, s.n); n++) {
         if (str_utf8(str_slice(s, 0, n))) return n;
     }
@@ -328,6 +339,8 @@ static void put_escape(struct buf *b, unsigned char c)
 
 void json_put_string(struct buf *b, str s)
 {
+    // Text that is UTF-8, nearly all, is copied in long pieces; otherwise character by character,
+    // with U+FFFD for what is none.
     bool valid = str_utf8(s);
     size_t from = 0;
     buf_byte(b, '"');

@@ -13,6 +13,8 @@ bool lz4_unpack_against(str base, str block, size_t size, struct buf *out, err *
     }
     char *to = buf_reserve(out, size);
     if (!to && size > 0) return buf_ok(out, e);
+    // "Safe": the decoder checks all its reads and writes against these sizes.
+    assert(!size || (size_t)size <= out->room - out->n);
     int n = size ? LZ4_decompress_safe_usingDict(block.p, to, (int)block.n, (int)size, base.p,
                                                  (int)base.n)
                  : -1;
@@ -47,6 +49,8 @@ bool lz4_pack(str bytes, struct buf *out, err *e)
     if (!at) return buf_ok(out, e);
     int n = LZ4_compress_default(bytes.n ? bytes.p : "", at, (int)bytes.n, (int)room);
     out->n += (size_t)n;
+    // It fits the bound always, so the cap was smaller.
+    assert(n >= 0);
     if (n == 0) out->failed = true;
     return buf_ok(out, e);
 }

@@ -6,6 +6,7 @@
 static bool is_token_byte(unsigned char c)
 {
     if (c <= 0x20 || c >= 0x7f) return false;
+    // RFC 2045: all printable ASCII but these.
     return strchr("()<>@,;:\\\"/[]?=", c) == NULL;
 }
 
@@ -43,6 +44,7 @@ bool media_type(str text, str *type, str *rest, err *e)
 // The quoted string that *s begins with, its quotes and backslashes taken away.
 static bool quoted(struct arena *a, str *s, str *value)
 {
+    assert(s->n > 0 && s->p[0] == '"');
     size_t at = 1;
     bool escaped = false;
     for (; at < s->n && s->p[at] != '"'; at++) {
@@ -61,6 +63,7 @@ static bool quoted(struct arena *a, str *s, str *value)
         if (raw.p[i] == '\\') i++;
         out[n++] = raw.p[i];
     }
+    // Without memory it is empty, and media_next asks the arena.
     *value = str_make(out, n);
     return true;
 }

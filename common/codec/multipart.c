@@ -50,6 +50,7 @@ static bool disposition(struct arena *a, str text, struct multipart_part *part, 
             part->is_file = true;
         }
     }
+    // Asked before the step: without memory a value is empty, which is no fault of the client.
     if (!arena_ok(a, e)) return false;
     return step == MEDIA_FAULT ? bad(e, "a Content-Disposition is malformed") : true;
 }
@@ -74,6 +75,7 @@ static bool heads(struct arena *a, str text, struct multipart_part *part, err *e
 
 static size_t find(str s, str what)
 {
+    assert(what.n > 0);
     const char *at = s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
     return at ? (size_t)(at - s.p) : s.n;
 }
@@ -114,6 +116,7 @@ static enum delimiter next_delimiter(str *rest, str needle, str *before)
     }
     size_t from = 0;
     for (;;) {
+        assert(from <= rest->n);
         size_t at = from + find(str_slice(*rest, from, rest->n), needle);
         if (at >= rest->n) return NONE;
         str tail = str_slice(*rest, at + needle.n, rest->n);
@@ -123,6 +126,7 @@ static enum delimiter next_delimiter(str *rest, str needle, str *before)
             *rest = tail;
             return d;
         }
+        // The boundary stands in the bytes of a part: on behind it.
         from = at + needle.n;
     }
 }
@@ -163,10 +167,11 @@ bool multipart_parse(struct arena *a, str content_type, str body, struct multipa
     if (d == NONE) return bad(e, "the boundary does not occur");
     while (d == BETWEEN) {
         if (n == MULTIPART_PARTS_MAX) return bad(e, "too many parts");
-        if (!arena_grow(a, &out, &room, n + 1, sizeof *out)) return arena_ok(a, e);
+        if (!arena_grow(a, &out, &room, n + 1, sizeof *out)) return arena_fail(a, e);
         struct multipart_part *part = &out[n++];
         *part = (struct multipart_part){0};
         if (!one_part(a, &body, part, e)) return false;
+        assert(n <= MULTIPART_PARTS_MAX);
         d = next_delimiter(&body, needle, &part->bytes);
     }
     if (d != CLOSING) return bad(e, "the closing boundary is missing");

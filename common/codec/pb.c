@@ -19,6 +19,7 @@ struct pb_reader pb_reader(str message)
 
 static bool stop(struct pb_reader *r, const char *fault)
 {
+    assert(fault && !r->fault);
     r->fault = fault;
     r->at = r->end;
     return false;
@@ -32,6 +33,7 @@ static bool head_get(struct pb_reader *r, uint64_t *v)
 
 static bool fixed_get(struct pb_reader *r, size_t n)
 {
+    assert(n == 4 || n == 8);
     if ((size_t)(r->end - r->at) < n) return stop(r, "a fixed-size number is cut");
     r->number = 0;
     for (size_t i = 0; i < n; i++)
@@ -43,6 +45,7 @@ static bool fixed_get(struct pb_reader *r, size_t n)
 bool pb_next(struct pb_reader *r)
 {
     if (r->at == r->end || r->fault) return false;
+    assert(r->at < r->end);
     uint64_t tag = 0;
     if (!head_get(r, &tag)) return stop(r, "a field's tag is cut or too long");
     if (tag >> 3 == 0 || tag >> 3 > FIELD_MAX) return stop(r, "a field number is out of range");
@@ -86,6 +89,7 @@ bool pb_done(const struct pb_reader *r, err *e)
 static const uint8_t *pack_end(struct pb_reader *r, const uint8_t **at)
 {
     const uint8_t *begin = (const uint8_t *)r->bytes.p;
+    assert(r->type == PB_BYTES);
     if (!*at) *at = begin;
     return begin + r->bytes.n;
 }
@@ -138,6 +142,7 @@ void pb_put_i64_opt(struct buf *b, uint32_t field, int64_t v)
 void pb_put_fixed64_opt(struct buf *b, uint32_t field, uint64_t v)
 {
     if (!v) return;
+    // proto3 leaves defaults out, and so do all functions that end in _opt.
     put_tag(b, field, PB_FIXED64);
     uint8_t bytes[8];
     for (int i = 0; i < 8; i++)
@@ -167,6 +172,7 @@ void pb_put_bytes_opt(struct buf *b, uint32_t field, str s)
 size_t pb_begin(struct buf *b, uint32_t field)
 {
     put_tag(b, field, PB_BYTES);
+    // The place where the bytes begin. pb_end puts their length before them.
     return b->n;
 }
 
@@ -202,6 +208,7 @@ struct scan {
 
 static bool scan_fault(const struct scan *s, err *e, const char *what)
 {
+    assert(s->depth > 0);
     const struct frame *f = &s->stack[s->depth - 1];
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(f->desc, f->r.field);
@@ -212,6 +219,7 @@ static bool scan_fault(const struct scan *s, err *e, const char *what)
 static bool take(struct scan *s, size_t bytes, err *e)
 {
     assert(s->memory <= s->limit);
+    // Compared with what is left, so that a sum beyond 64 bits cannot fit by wrapping.
     if (bytes <= s->limit - s->memory) {
         s->memory += bytes;
         return true;
@@ -278,6 +286,7 @@ static bool scan_pack(struct scan *s, const ProtobufCFieldDescriptor *field, err
     for (uint64_t v = 0; pb_packed_next(r, &at, &v);)
         count++;
     if (r->fault) return scan_fault(s, e, r->fault);
+    // At least 4 bytes for each: what protobuf-c takes for the narrowest type.
     return take(s, count * 4, e);
 }
 
@@ -320,6 +329,7 @@ static bool scan(const ProtobufCMessageDescriptor *desc, str bytes, size_t limit
     if (!push(&s, desc, bytes, e)) return false;
     while (s.depth > 0) {
         struct frame *f = &s.stack[s.depth - 1];
+        // A field that is a message becomes the top of the stack, and its parent waits.
         if (pb_next(&f->r)) {
             if (!scan_field(&s, e)) return false;
             continue;
@@ -354,6 +364,7 @@ ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d
     ProtobufCAllocator allocator = {arena_alloc, arena_forget, a};
     ProtobufCMessage *m = protobuf_c_message_unpack(desc, &allocator, bytes.n,
                                                     (const uint8_t *)(bytes.n ? bytes.p : ""));
+    // Asked first: without memory protobuf-c returns NULL for a message that is sound.
     if (!arena_ok(a, e)) return NULL;
     if (!m) err_set(e, ERR_INVALID_ARGUMENT, "protobuf: %s: malformed", desc->name);
     return m;
@@ -364,6 +375,7 @@ void pb_pack(const ProtobufCMessage *m, struct buf *out)
     size_t n = protobuf_c_message_get_packed_size(m);
     char *at = n ? buf_reserve(out, n) : NULL;
     if (!at) return;
+    assert(out->room - out->n >= n);
     out->n += protobuf_c_message_pack(m, (uint8_t *)at);
 }
 

@@ -28,6 +28,7 @@ static bool has_flag(field *f)
 // protoc's rule for JSON names: underscores go, the letter after one becomes a capital.
 static bool is_json_name(const char *proto, str name)
 {
+    // Compared letter by letter, because printing the name first would cost memory for each field.
     size_t at = 0;
     bool capital = false;
     for (; *proto; proto++) {
@@ -114,6 +115,7 @@ static bool whole_number(str text, bool *negative, uint64_t *v)
     size_t dot = str_find(mantissa, '.');
     size_t fraction = dot < mantissa.n ? mantissa.n - dot - 1 : 0;
     if (exponent < -1000 || exponent > 1000) return false;  // the loops below run |exponent| times
+    // 20 digits are enough for 64 bits; more may still be zeros that the exponent takes away.
     char digits[64];
     size_t n = 0;
     for (size_t i = 0; i < mantissa.n; i++) {
@@ -145,6 +147,7 @@ static bool set_signed(void *slot, field *f, str text, err *e)
     if (!whole_number(text, &negative, &v) || v > most + (negative ? 1 : 0)) {
         return refuse(f, wide ? "an int64" : "an int32", e);
     }
+    // Unsigned arithmetic, because -INT64_MIN has no positive counterpart.
     uint64_t bits = negative ? 0 - v : v;
     uint32_t half = (uint32_t)bits;
     memcpy(slot, wide ? (void *)&bits : (void *)&half, wide ? 8 : 4);
@@ -176,6 +179,7 @@ static bool number_of(str text, bool quoted, double *v)
         *v = words[i].v;
         if (str_is(text, words[i].name)) return true;
     }
+    // A double has at most 309 digits before its point; longer texts are refused.
     char z[400];
     if (text.n == 0 || text.n >= sizeof z || json_number_size(text) != text.n) return false;
     memcpy(z, text.p, text.n);
@@ -192,6 +196,7 @@ static bool set_floating(void *slot, field *f, str text, bool quoted, err *e)
         memcpy(slot, &v, sizeof v);
         return true;
     }
+    assert(f->type == PROTOBUF_C_TYPE_FLOAT);
     float narrow = (float)v;
     if (__builtin_isinf(narrow) && !__builtin_isinf(v)) return refuse(f, "a float", e);
     memcpy(slot, &narrow, sizeof narrow);
@@ -224,7 +229,7 @@ static bool set_string(struct parser *p, void *slot, field *f, str text, err *e)
 {
     if (text.n && memchr(text.p, 0, text.n)) return refuse(f, "a string without U+0000", e);
     str copy = arena_str(p->arena, text);
-    if (!copy.p) return arena_ok(p->arena, e);
+    if (!copy.p) return arena_fail(p->arena, e);
     memcpy(slot, &copy.p, sizeof copy.p);
     return true;
 }
@@ -232,7 +237,7 @@ static bool set_string(struct parser *p, void *slot, field *f, str text, err *e)
 static bool set_bytes(struct parser *p, void *slot, field *f, str text, err *e)
 {
     char *out = arena_new(p->arena, base64_room(text.n));
-    if (!out) return arena_ok(p->arena, e);
+    if (!out) return arena_fail(p->arena, e);
     ProtobufCBinaryData data = {.data = (uint8_t *)out};
     if (!base64_decode(text, out, &data.len, e)) {
         return err_wrap(e, "invalid value for field %s", f->name);
@@ -286,7 +291,7 @@ static bool push(struct parser *p, const ProtobufCMessageDescriptor *desc, Proto
     }
     assert(desc->n_fields <= FIELDS_MAX);
     *m = arena_new(p->arena, desc->sizeof_message);
-    if (!*m) return arena_ok(p->arena, e);
+    if (!*m) return arena_fail(p->arena, e);
     protobuf_c_message_init(desc, *m);
     p->stack[p->depth++] = (struct frame){.m = *m};
     return true;
@@ -310,11 +315,13 @@ static bool add_item(struct parser *p, struct frame *top, enum json_token t, err
     size_t n = 0;
     memcpy(&n, base + f->quantifier_offset, sizeof n);
     if (!arena_grow(p->arena, base + f->offset, &top->room, n + 1, size_of(f))) {
-        return arena_ok(p->arena, e);
+        return arena_fail(p->arena, e);
     }
+    assert(n < top->room);
     char *items = NULL;
     memcpy(&items, base + f->offset, sizeof items);
     if (!set_value(p, items + n * size_of(f), f, t, e)) return false;
+    // Counted once it is whole. A message is pushed on the stack here and filled in later.
     n++;
     memcpy(base + f->quantifier_offset, &n, sizeof n);
     return true;
@@ -332,6 +339,7 @@ static bool set_field(struct parser *p, struct frame *top, field *f, err *e)
 {
     char *base = (char *)top->m;
     size_t index = (size_t)(f - top->m->descriptor->fields);
+    assert(index < FIELDS_MAX);
     uint64_t bit = 1ull << index % 64;
     if (top->seen[index / 64] & bit) {
         return err_set(e, ERR_INVALID_ARGUMENT, "duplicate field %s", f->name);
@@ -340,6 +348,7 @@ static bool set_field(struct parser *p, struct frame *top, field *f, err *e)
     enum json_token t = json_next(&p->json);
     if (t == JSON_NULL || t == JSON_FAULT)
         return true;  // the caller sees a fault at the next token
+    // null stands for the default, so nothing is set.
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
         if (t != JSON_ARRAY) return refuse(f, "an array", e);
         top->array = f;
@@ -359,6 +368,7 @@ static bool set_field(struct parser *p, struct frame *top, field *f, err *e)
 static field *find_field(const ProtobufCMessageDescriptor *desc, str name)
 {
     for (unsigned i = 0; i < desc->n_fields; i++) {
+        // Both spellings are valid JSON for protobuf: lowerCamelCase and the name as in the file.
         field *f = &desc->fields[i];
         if (is_json_name(f->name, name) || str_is(name, f->name)) return f;
     }
@@ -403,6 +413,7 @@ ProtobufCMessage *pbjson_parse(struct arena *a, const ProtobufCMessageDescriptor
         t = json_next(&p.json);
         if (t != JSON_FAULT && !step(&p, t, e)) return NULL;
     }
+    // One more token, because bytes behind the object are a fault as well.
     if (t == JSON_FAULT || json_next(&p.json) == JSON_FAULT) {
         *e = p.json.fault;
         return NULL;
@@ -422,6 +433,7 @@ static bool is_default(const char *base, field *f)
         return which != f->id;
     }
     if (has_flag(f)) return memcmp(base + f->quantifier_offset, zero, sizeof(int)) == 0;
+    assert(f->label != PROTOBUF_C_LABEL_REPEATED);
     const char *text = NULL;
     switch (f->type) {
     case PROTOBUF_C_TYPE_STRING:

@@ -26,6 +26,8 @@ static unsigned token_of(uint64_t v)
 {
     if (v < RANS_DIRECT) return (unsigned)v;
     unsigned e = 63 - (unsigned)__builtin_clzll(v);
+    // The exponent and the bit below the highest one choose the token; the bits below are kept as
+    // they are.
     return RANS_DIRECT + 2 * (e - 3) + (unsigned)(v >> (e - 1) & 1);
 }
 
@@ -38,6 +40,8 @@ static unsigned bits_of(unsigned token)
 static void put_bits(struct buf *out, uint64_t *held, unsigned *held_bits, uint64_t v, unsigned n)
 {
     for (; n > 0;) {
+        // At most 32 at once, so that with the up to 7 bits that are held they fit 64.
+        assert(*held_bits < 8);
         unsigned some = MIN(n, 32);
         *held |= (v & ((UINT64_C(1) << some) - 1)) << *held_bits;
         *held_bits += some;
@@ -86,6 +90,7 @@ struct counts {
 // 256 times the logarithm, linear between powers of two: exact enough to choose by.
 static uint64_t log2_256(uint32_t v)
 {
+    assert(v > 0);
     unsigned e = 31 - (unsigned)__builtin_clz(v);
     return (uint64_t)e * 256 + (((uint64_t)v << 8) >> e) - 256;
 }
@@ -154,6 +159,7 @@ static void choose(struct counts *c, const uint8_t *kinds, unsigned contexts, st
         if (c[k].sum == 0) continue;
         t->kind[k] = OWN;
         if (last < contexts && kinds[last] == kinds[k]) {
+            // Tried by cost: two tables, or one for both that fits each of them less well.
             struct counts both = c[last];
             add(&both, &c[k]);
             if (cost(&both) <= cost(&c[last]) + cost(&c[k])) {
@@ -174,6 +180,7 @@ static void put_tables(const struct tables *t, unsigned contexts, struct buf *ou
         put_bits(out, &held, &held_bits, t->kind[k], 2);
         if (t->kind[k] != OWN) continue;
         unsigned n = RANS_TOKENS;
+        // A table that a context owns has slots, so this ends.
         while (t->slots[k][n - 1] == 0)
             n--;
         put_bits(out, &held, &held_bits, n, 8);
@@ -201,12 +208,15 @@ static void put_words(const struct rans_writer *x, const struct tables *t,
         uint32_t f = t->slots[k][token];
         assert(f > 0);  // a token that occurs has a slot: see normalise
         uint32_t *s = &states[i & 1];
+        // Before the token would make the state exceed 32 bits, its lower half goes out.
         if (*s >= (uint64_t)f << (32 - RANS_BITS)) {
             words[n++] = (uint16_t)*s;
             *s >>= 16;
         }
         *s = (*s / f << RANS_BITS) + *s % f + starts[k][token];
     }
+    assert(n <= x->n);
+    // The final states come last, so that the reader, who begins at the end, has them first.
     for (int i = 1; i >= 0; i--) {
         words[n++] = (uint16_t)(states[i] >> 16);
         words[n++] = (uint16_t)states[i];
@@ -232,6 +242,7 @@ bool rans_end(struct rans_writer *x, struct arena *a, const uint8_t *kinds, unsi
         one->distinct += one->v[x->tokens[i] & 0xff]++ == 0;
         one->sum++;
     }
+    // choose adds counts of contexts that join to those of the first, so tables are made after it.
     choose(c, kinds, contexts, &t);
     for (unsigned k = 0; k < contexts; k++) {
         if (t.kind[k] != OWN) continue;
@@ -278,6 +289,7 @@ static void read_table(struct rans_reader *r, uint32_t *table)
         for (unsigned i = 0; i < f; i++)
             table[at++] = token | f << 8 | i << 19;
     }
+    // Fewer would leave slots without a token, through which a state could be read.
     if (at != SLOTS) r->bad = true;
 }
 

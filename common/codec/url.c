@@ -14,10 +14,12 @@ static int digit(char c)
 str url_decode(struct arena *a, str s, bool plus_is_space)
 {
     if (str_find(s, '%') == s.n && (!plus_is_space || str_find(s, '+') == s.n)) return s;
+    // Most need no copy. The result is never longer.
     char *out = arena_new(a, s.n);
     if (!out) return (str){0};
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
+        // A '%' without two digits stays as it is, as browsers do.
         int high = s.p[i] == '%' && i + 2 < s.n ? digit(s.p[i + 1]) : -1;
         int low = high >= 0 ? digit(s.p[i + 2]) : -1;
         if (low >= 0) {

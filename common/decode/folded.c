@@ -37,6 +37,8 @@ static bool line_next(struct line_reader *r, str *line)
 {
     size_t left = (size_t)(r->end - r->at);
     if (left == 0) return false;
+    // A byte more than allowed is looked at, so that a line that is too long shows without reading
+    // on to its end.
     size_t n = str_find(str_make(r->at, MIN(left, (size_t)LINE_MAX_BYTES + 1)), '\n');
     r->number++;
     if (n > LINE_MAX_BYTES) {
@@ -44,6 +46,7 @@ static bool line_next(struct line_reader *r, str *line)
         return false;
     }
     *line = str_make(r->at, n);
+    assert(r->at <= r->end && n <= left);
     r->at += MIN(n + 1, left);
     if (n > 0 && line->p[n - 1] == '\r') line->n--;
     return true;
@@ -71,6 +74,7 @@ static bool function_of(struct folded *f, str name, uint32_t *row, err *e)
                     sizeof *p->functions)) {
         return arena_fail(f->a, e);
     }
+    assert(*row < f->function_cap);
     p->functions[p->function_count++] =
         (struct profile_function){.name = name, .system_name = name};
     return map_put(&f->names, hash, *row, e);
@@ -83,6 +87,7 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
     for (size_t i = 0; i < stack.n; i++) {
         frames += stack.p[i] == ';';
     }
+    // All three before anything is written: after a failure no column is longer than another.
     if (!arena_grow(f->a, &p->stack_locations, &f->stack_cap, p->stack_location_count + frames,
                     sizeof *p->stack_locations) ||
         !arena_grow(f->a, &p->samples, &f->sample_cap, p->sample_count + 1, sizeof *p->samples) ||
@@ -109,6 +114,7 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
 static bool begin(struct folded *f, struct arena *a, str bytes, const struct decode_options *o,
                   err *e)
 {
+    assert(o && a);
     *f = (struct folded){.a = a, .symbol_max = o->symbol_max};
     map_init(&f->names, a->budget);
     if (o->inflated_max && bytes.n > o->inflated_max) {
@@ -142,13 +148,16 @@ static bool finish(struct folded *f, struct decoded *out, err *e)
     }
     p->location_count = n;
     p->line_count = n;
+    assert(p->line_count == p->function_count && p->location_count == p->function_count);
     *out = (struct decoded){p, 1};
     return true;
 }
 
 static bool add_folded_line(struct folded *f, str line, size_t number, err *e)
 {
+    // The last one: frames may have spaces.
     size_t space = str_rfind(line, ' ');
+    // As in Pyroscope, a line without a count is skipped.
     if (space == line.n) return true;
     str count = str_slice(line, space + 1, line.n);
     int64_t value = 0;

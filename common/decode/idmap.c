@@ -44,10 +44,11 @@ bool idmap_build(struct idmap *m, struct arena *a, const uint64_t *ids, uint32_t
     assert(m->limit <= bound);  // so the array is a small multiple of n, whatever the ids are
     m->dense = ARENA_ARRAY(a, uint32_t, m->limit);
     if (!m->dense || (!all_dense && !arena_defer(a, release_index, &m->sparse))) {
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     // From the last row on, and the first one that is met stays: of equal ids the last row counts.
     for (uint32_t row = n; row-- > 0;) {
+        // Ids are the sender's: small and dense as a rule, addresses or hashes now and then.
         uint64_t id = ids[row];
         if (id < m->limit) {
             if (m->dense[id] == 0) m->dense[id] = row + 1;

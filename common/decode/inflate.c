@@ -33,6 +33,8 @@ bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_
         bool full = e->code == ERR_RESOURCE_EXHAUSTED && !b->failed && max && b->room >= max;
         return full ? too_large(max, over_cap, e) : false;
     }
+    // The arena's hook frees the buffer, so the bytes live as long as the request.
+    assert(!max || b->n <= max);
     *out = buf_view(b);
     return true;
 }

@@ -97,6 +97,7 @@ static bool read_event(str rest, struct event *v, bool *timed)
         *timed = *timed || time;
         bool number = digits(word) == word.n;
         if (time || number || word.p[0] == '[') continue;
+        assert(word.n > 0);
         if (word.p[word.n - 1] != ':') return false;
         v->name = str_slice(word, 0, word.n - 1);
         v->rest = rest;
@@ -113,6 +114,8 @@ static bool is_event(str line, struct event *v)
     bool indented = s.n > 0 && s.p != line.p;
     str rest = s;
     str word = {0};
+    // The first word is a part of the command, even if it looks like a pid: commands may be
+    // numbers.
     bool first = true;
     *v = (struct event){0};
     while (next_word(&rest, &word)) {
@@ -135,6 +138,7 @@ static bool is_frame(str line, struct frame *f)
     for (size_t i = 0; i < address.n; i++) {
         if (!IS_HEX(address.p[i])) return false;
     }
+    // From the end: symbols of C++ have parentheses, and the file is in the last ones.
     size_t close = str_rfind(rest, ')');
     if (close == rest.n) return false;
     str inside = str_slice(rest, 0, close);
@@ -163,6 +167,7 @@ bool perf_is_script(str text)
         struct event v;
         struct frame f;
         if (line.n == 0 || line.p[0] == '#') continue;
+        // The first line that is no comment decides.
         if (!is_event(line, &v)) return false;
         if (v.rest.n) return is_frame(v.rest, &f);
         return next_line(&rest, &line) && is_frame(line, &f);
@@ -178,6 +183,7 @@ static str without_offset(str s)
     size_t n = s.n;
     while (n > 0 && IS_HEX(s.p[n - 1]))
         n--;
+    assert(n <= s.n);
     bool offset = n < s.n && n >= 3 && str_eq(str_slice(s, n - 3, n), S("+0x"));
     return offset ? str_slice(s, 0, n - 3) : s;
 }
@@ -215,6 +221,7 @@ static bool is_jit(str file)
 
 static bool is_kernel(str file)
 {
+    // "[kernel.kallsyms]", "[module]": but "[unknown]" is a file that perf could not name.
     return (str_starts(file, S("[")) || str_ends(file, S("vmlinux"))) &&
            !str_contains(file, S("unknown"));
 }
@@ -222,6 +229,7 @@ static bool is_kernel(str file)
 static void put_tidy(struct buf *b, str name)
 {
     for (size_t i = 0; i < name.n; i++) {
+        // As stackcollapse-perf.pl does: ';' separates frames, and quotes go.
         char c = name.p[i];
         if (c == '"' || c == '\'') continue;
         buf_byte(b, (unsigned char)(c == ';' ? ':' : c));
@@ -231,6 +239,7 @@ static void put_tidy(struct buf *b, str name)
 // One function of a frame, which has several where some are inlined.
 static void put_function(struct perf *p, const struct frame *f, str name, bool inlined)
 {
+    assert(p->open && name.n > 0);
     struct buf *b = &p->line;
     buf_byte(b, ';');
     if (str_is(name, UNKNOWN)) {
@@ -240,10 +249,13 @@ static void put_function(struct perf *p, const struct frame *f, str name, bool i
         put_tidy(b, str_is(f->file, UNKNOWN) ? S("unknown") : file);
         buf_byte(b, ']');
     } else {
+        // Names of Java's classes begin with an L that belongs to their signature and not to the
+        // name.
         bool java = str_starts(p->command, S("java")) && str_starts(name, S("L")) &&
                     str_find(name, '/') < name.n;
         put_tidy(b, java ? str_slice(name, 1, name.n) : name);
     }
+    // The suffixes of stackcollapse-perf.pl, which other tools colour by.
     if (inlined)
         buf_z(b, "_[i]");
     else if (is_kernel(f->file))
@@ -256,6 +268,7 @@ static void put_frame(struct perf *p, const struct frame *f)
 {
     str rest = without_offset(f->symbol);
     bool inlined = false;
+    assert(p->open);
     if (str_starts(rest, S("("))) return;  // the name of a process
     while (rest.n) {
         size_t at = find(rest, S("->"));
@@ -291,6 +304,7 @@ static bool count_stack(struct perf *p, str text, err *e)
     }
     if (!arena_grow(p->a, &p->stacks, &p->stack_cap, p->stack_count + 1, sizeof *p->stacks))
         return arena_fail(p->a, e);
+    // Copied, as the text is in the buffer of the line.
     str kept = arena_str(p->a, text);
     if (!arena_ok(p->a, e)) return false;
     p->stacks[p->stack_count] = (struct stack){kept, 1};
@@ -305,10 +319,13 @@ static bool end_sample(struct perf *p, err *e)
         char c = p->command.p[i];
         buf_byte(&p->line, (unsigned char)(c == ' ' || c == '\t' ? '_' : c == ';' ? ':' : c));
     }
+    // perf prints the leaf first, collapsed text has the root first.
     for (size_t i = p->frame_count; i-- > 0 && !p->line.failed;) {
         size_t before = p->line.n;
         put_frame(p, &p->frames[i]);
         if (p->line.n <= LINE_BYTES) continue;
+        assert(before <= LINE_BYTES);
+        // The stack loses its leaf's end, so that stacks still share their callers.
         p->line.n = before;
         buf_z(&p->line, ";[truncated stack]");
         break;
@@ -323,6 +340,7 @@ static bool add_frame(struct perf *p, const struct frame *f, err *e)
     if (!p->open) return true;  // of an event that is left out, or before the first event
     if (!arena_grow(p->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
         return arena_fail(p->a, e);
+    assert(p->frame_count < p->frame_cap);
     p->frames[p->frame_count++] = *f;
     return true;
 }
@@ -332,6 +350,7 @@ static bool begin_sample(struct perf *p, const struct event *v, struct perf_fact
     struct frame f;
     if (!end_sample(p, e)) return false;
     if (facts->samples == 0) facts->event = v->name;
+    // Counts of cycles and of page faults must not be added up, so only the first event is kept.
     if (!str_eq(v->name, facts->event)) {
         facts->samples_of_others++;
         return true;
@@ -372,6 +391,7 @@ bool perf_collapse(struct arena *a, str text, struct buf *out, struct perf_facts
     map_init(&p.known, a->budget);
     buf_init(&p.line, NULL, STACK_MAX);
     bool ok = read_lines(&p, text, facts, e);
+    assert(!ok || !p.open);
     for (size_t i = 0; ok && i < p.stack_count; i++) {
         buf_str(out, p.stacks[i].text);
         buf_printf(out, " %llu\n", (unsigned long long)p.stacks[i].count);

@@ -43,6 +43,7 @@ static const char *const defect_text[] = {
 // Counts messages of one table in a row, the quick way: a tag and a length of one or two bytes.
 static void survey_run(struct pprof *d, struct cursor *c)
 {
+    assert(c->at < d->quick_end);
     uint8_t tag = *c->at;
     uint32_t number = tag >> 3;
     if ((tag & 0x87) != WIRE_BYTES || number == 0 || number >= FIELD_COUNT) return;
@@ -63,6 +64,7 @@ static void survey_run(struct pprof *d, struct cursor *c)
     if (x->count == 0) x->from = c->at;
     x->to = at;
     x->count += count;
+    assert(at > c->at && at <= c->end);
     x->bytes += bytes;
     c->at = at;
 }
@@ -81,6 +83,8 @@ static bool survey(struct pprof *d)
             return broken(d, start, "wrong wire type of a profile's field");
         }
         struct extent *x = &d->extents[f.number];
+        // Of a number that comes more than once the last counts, as protobuf demands; of a table
+        // the first and the last place bound the walk.
         if (x->count++ == 0) x->from = start;
         x->to = c.at;
         x->last = f.value;
@@ -90,6 +94,7 @@ static bool survey(struct pprof *d)
 
 static bool read_string(struct pprof *d, const struct field *f)
 {
+    // The whole string must be text, also what is cut off below.
     str s = str_make(f->bytes, f->value);
     if (!str_utf8(s) && d->defect > DEFECT_UTF8) {
         note(d, DEFECT_UTF8);
@@ -127,6 +132,7 @@ static bool read_period_type(struct pprof *d, const struct field *f)
 
 static bool read_comment(struct pprof *d, const struct field *f)
 {
+    assert(f->type == WIRE_VARINT || f->type == WIRE_BYTES);  // survey refuses other types
     struct profile *p = d->p;
     const size_t most = d->extents[FIELD_COMMENT].bytes;  // each takes a byte at least
     if (f->type == WIRE_VARINT) {
@@ -172,6 +178,7 @@ static bool read_mappings(struct pprof *d, err *e)
     if (!ids || !d->p->mappings) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
+    // Other tables may lie between the rows, so fields are told apart here again.
     while (field_next(d, &c, &f)) {
         if (f.number == FIELD_MAPPING && !read_mapping(d, &f, ids)) break;
     }
@@ -182,6 +189,7 @@ static bool read_function(struct pprof *d, const struct field *f, uint64_t *ids)
 {
     uint64_t v[6] = {0};
     if (!numbers(d, inside(f), v, 5)) return false;
+    // Rows keep the order of the message, and the column of ids has the same rows.
     assert(d->p->function_count < d->extents[FIELD_FUNCTION].count);
     ids[d->p->function_count] = v[1];
     d->p->functions[d->p->function_count++] = (struct profile_function){
@@ -233,7 +241,10 @@ static bool read_functions(struct pprof *d, err *e)
     }
     if (d->fault) return false;
 
+    assert(d->p->function_count <= x->count);
     uint32_t n = d->p->function_count;
+    // Some senders give all functions the id 0 and have one function per location, in the same
+    // order: then the location's id is the function's.
     if (d->o->repair_zero_function_ids && n == d->extents[FIELD_LOCATION].count &&
         all_zero(ids, n) && !read_location_ids(d, ids)) {
         return false;
@@ -283,6 +294,7 @@ INLINE bool quick_location(struct pprof *d, struct cursor c, uint64_t *v, bool *
             continue;
         }
         uint32_t field = tag >> 3;
+        // One-byte tags of the fields 1 to 5; `field - 1` of 0 wraps, so it is refused too.
         if ((tag & 0x87) != WIRE_VARINT || field - 1 >= 5 || field == 4) return false;
         p = quick_number(p, &v[field]);
         if (!p) return false;
@@ -299,6 +311,7 @@ static bool careful_location(struct pprof *d, struct cursor c, uint64_t *v, bool
             return broken(d, c.at, "wrong wire type of a location's field");
         }
         if (g.number == 4 && !read_line(d, &g, known)) return false;
+        // For field 4 this is a length, which nobody reads.
         v[g.number] = g.value;
     }
     return !d->fault;
@@ -323,6 +336,7 @@ static bool read_location(struct pprof *d, const struct field *f, uint64_t *ids)
         return true;
     }
     assert(p->location_count < d->extents[FIELD_LOCATION].count);
+    assert(p->line_count >= first_line);
     ids[p->location_count] = v[1];
     p->locations[p->location_count++] = (struct profile_location){
         .address = v[3],
@@ -348,6 +362,7 @@ static bool read_locations(struct pprof *d, err *e)
     while (field_next(d, &c, &f)) {
         if (f.number == FIELD_LOCATION && !read_location(d, &f, ids)) break;
     }
+    // An arena without memory ends the walk without a fault of the message; decode() tells which.
     if (d->fault || d->a->exhausted) return false;
     return idmap_build(&d->locations, d->a, ids, p->location_count, e);
 }
@@ -364,6 +379,7 @@ static bool read_head(struct pprof *d, err *e)
     if (!d->strings || !p->types || !p->comments) return arena_fail(d->a, e);
     if (x[FIELD_STRING].count == 0) note(d, DEFECT_STRING_0);
     if (x[FIELD_SAMPLE_TYPE].count == 0) note(d, DEFECT_NO_TYPES);
+    // Strings first: all others refer to them by index.
     if (!walk(d, FIELD_STRING, read_string)) return false;
     if (!walk(d, FIELD_SAMPLE_TYPE, read_type)) return false;
     if (!walk(d, FIELD_PERIOD_TYPE, read_period_type)) return false;
@@ -380,10 +396,13 @@ static bool read_head(struct pprof *d, err *e)
 
 static bool defective(const struct pprof *d, err *e)
 {
+    assert(d->defect != DEFECT_NONE);
     if (d->defect != DEFECT_UTF8) {
         return err_set(e, ERR_INVALID_ARGUMENT, "%s", defect_text[d->defect]);
     }
     char hex[sizeof e->msg];
+    // In hexadecimal digits, as Pyroscope has it: the bytes are no text, and a log may take only
+    // text.
     size_t n = MIN(d->bad_string.n, sizeof hex / 2 - 1);
     for (size_t i = 0; i < n; i++) {
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)d->bad_string.p[i]);
@@ -425,6 +444,7 @@ bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, st
     // of the body are read the careful way.
     d->quick_end = body.n > QUICK_SLACK ? start + body.n - QUICK_SLACK : start;
     if (!decode(d, e)) return false;
+    assert(!d->fault && p->string_count == d->string_count);
     *out = (struct decoded){p, 1};
     return true;
 }

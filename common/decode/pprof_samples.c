@@ -8,6 +8,7 @@
 static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
 {
     struct profile *p = d->p;
+    // Each id takes a byte at least, which bounds the room.
     size_t most = f->type == WIRE_BYTES ? f->value : 1;
     if (!arena_grow(d->a, &p->stack_locations, &d->stack_cap, p->stack_location_count + most,
                     sizeof *p->stack_locations)) {
@@ -17,6 +18,7 @@ static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
     bool none = false;
     if (f->type == WIRE_VARINT) {
         *to++ = idmap_row(&d->locations, f->value);
+        // The row is written even if it does not exist: the caller drops the whole sample then.
         none = to[-1] == MAP_NONE;
     } else {
         struct cursor c = inside(f);
@@ -36,6 +38,7 @@ static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
 
 static bool read_values(struct pprof *d, const struct field *f, int64_t *row, uint32_t *n)
 {
+    // Values beyond the types are counted and not kept; the caller sees the wrong number.
     uint32_t most = d->p->type_count;
     if (f->type == WIRE_VARINT) {
         if (*n < most) row[*n] = (int64_t)f->value;
@@ -190,6 +193,7 @@ static bool read_sample(struct pprof *d, const struct field *f)
         r = (struct reading){.row = r.row};
         if (!careful_sample(d, c, &r)) return false;
     }
+    // Noted and dropped: whether it is an error depends on the check that comes first.
     if (r.values != p->type_count) note(d, DEFECT_VALUES);
     if (r.missing || r.values != p->type_count) {  // dropped, as if it were not there
         p->stack_location_count = s.first_location;
@@ -212,6 +216,8 @@ bool pprof_read_samples(struct pprof *d, err *e)
     // thousands of types and empty samples gets no gigabytes.
     size_t values = (size_t)x->count * p->type_count;
     if (values > x->bytes) note(d, DEFECT_VALUES);
+    // Defects are in Pyroscope's order: what samples could add comes later, so they need not be
+    // read.
     if (d->defect <= DEFECT_VALUES) return true;
     d->stack_cap = x->bytes / 2 + 1;  // ids of two bytes; grows
     p->stack_locations = ARENA_ARRAY(d->a, uint32_t, d->stack_cap);

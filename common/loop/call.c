@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// call.c - the state of a call, moved by atomic exchanges, because a job, a loop and a canceller
+// may meet.
 #include "loop/call.h"
 
 #include "loop/lane.h"
@@ -26,6 +29,7 @@ static struct call_group finished;
 void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c))
 {
     assert(rank < RANK_COUNT);
+    // One memory may be used for several calls, one after the other.
     c->rank = rank;
     c->stop = stop;
     c->done = false;
@@ -62,6 +66,7 @@ static void join_group(struct call_group *g, struct call *c)
                                                 memory_order_acquire))
         return;
     assert(none == &finished);  // otherwise two jobs wait for one call
+    assert(c->done);
     lock_take(&g->lock);
     g->pending--;
     if (c->ok) g->well++;
@@ -119,6 +124,7 @@ bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, siz
 {
     assert(need <= n);
     assert(!loop_is_any_here());
+    assert(r);
     struct call_group g = {.pending = n};
     lock_init(&g.lock, LOCK_GROUP);
     cond_init(&g.change);
@@ -129,6 +135,7 @@ bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, siz
     }
     err why = {0};
     await_outcome(r, &g, need, stop_rest, watch, &why);
+    // Also those that went well: call_stop passes over calls that are over.
     stop_rest_of(calls, n);
     await_all(&g);  // also of calls that were stopped: the loop may still write into them
     cond_release(&g.change);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lane.c - a queue of jobs and the workers that take them; all under the lane's lock.
 #include "loop/lane.h"
 
 #include "base/hash.h"
@@ -92,6 +94,8 @@ static struct turn *turn_of(struct lane *l, str tenant)
     }
     struct turn *t = l->spare;
     assert(t);  // there are as many turns as jobs that the lane admits
+    // The tenant is borrowed from the job that comes first, and passed on when that job goes.
+    assert(lock_is_mine(&l->lock));
     l->spare = t->next;
     *t = (struct turn){.chain = *bucket, .hash = hash, .tenant = tenant};
     *bucket = t;
@@ -128,10 +132,12 @@ static struct job *job_take(struct lane *l)
     struct turn *t = l->ring_first;
     l->ring_first = t->next;
     if (!l->ring_first) l->ring_last = NULL;
+    assert(t->first);
     struct job *j = t->first;
     t->first = j->next;
     if (t->first) {
         t->tenant = t->first->req->tenant;  // it borrowed j's, which may be freed with j
+        // At the end: each tenant has one job in its turn, however many it has waiting.
         ring_append(l, t);
     } else {
         turn_end(l, t);
@@ -198,6 +204,7 @@ static void job_do(struct lane *l, struct job *j)
         return;
     }
     // Not counted for a client that left: it is no sign of overload.
+    // Too late or too old: refused without having run, so it costs a moment only.
     if (e.code != ERR_CANCELED) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     j->refuse(j, &e);
 }
@@ -207,6 +214,7 @@ static void job_do(struct lane *l, struct job *j)
 // the woken thread takes it first of all.
 static struct worker *to_ring(struct lane *l)
 {
+    assert(lock_is_mine(&l->lock));
     struct worker *top = l->ring_first && l->running < l->width ? l->pile : NULL;
     if (top) l->pile = top->below;
     return top;
@@ -232,6 +240,7 @@ static void *work(void *arg)
             lock_give(&l->lock);
             (void)bell_await(&me->bell);
             lock_take(&l->lock);
+            assert(l->idle > 0);
             l->idle--;
             continue;
         }
@@ -273,6 +282,7 @@ struct lane *lane_new(const struct lane_options *o, err *e)
     snprintf(l->name, sizeof l->name, "%s", o->name);
     l->rank = o->rank;
     l->width = o->width;
+    assert(o->name && o->rank < RANK_COUNT);
     l->limit = o->width + o->queue_max;
     l->queue_age_ns = o->queue_age_ns;
     lock_init(&l->lock, LOCK_LANE);
@@ -301,6 +311,7 @@ static bool threads_suffice(struct lane *l, err *e)
     if (l->idle > l->waiting || l->thread_count == l->width) return true;
     err why = {0};
     struct worker *fresh = &l->workers[l->thread_count];
+    assert(l->thread_count < l->width);
     fresh->lane = l;
     if (thread_start(&fresh->thread, l->name, work, fresh, &why)) {
         l->thread_count++;
@@ -327,6 +338,8 @@ bool lane_submit(struct lane *l, struct job *j, err *e)
     lock_take(&l->lock);
     bool ok = admit(l, e);
     if (ok) {
+        // After admit, which may fail: from here on a worker may run j as soon as the lock is
+        // given.
         job_put(l, j);
         l->inside++;
     }
@@ -340,6 +353,7 @@ bool lane_submit(struct lane *l, struct job *j, err *e)
 bool lane_withdraw(struct lane *l, struct job *j)
 {
     lock_take(&l->lock);
+    // A job that runs, or has run, is in no turn.
     bool ok = job_unlink(l, j);
     if (ok && --l->inside == 0) cond_wake_all(&l->empty);
     lock_give(&l->lock);
@@ -349,6 +363,7 @@ bool lane_withdraw(struct lane *l, struct job *j)
 bool lane_enter(struct lane *l, int *before)
 {
     lock_take(&l->lock);
+    // Only past an empty queue, or it would overtake those that wait.
     bool ok = !l->draining && l->waiting == 0 && l->running < l->width;
     if (ok) {
         l->inside++;
@@ -401,6 +416,7 @@ void lane_free(struct lane *l)
     assert(l->inside == 0);
     l->draining = true;
     l->ending = true;
+    // Those on the pile sleep; others see `ending` before they would go to sleep.
     struct worker *pile = l->pile;
     l->pile = NULL;
     lock_give(&l->lock);

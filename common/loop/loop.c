@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// loop.c - a thread that runs libuv, and the queue by which other threads reach it.
 #include "loop/loop.h"
 
 #include "base/mem.h"
@@ -34,6 +36,7 @@ static void run_all(struct loop_task *t)
 {
     while (t) {
         struct loop_task *next = t->next;  // t may be posted again or freed by run
+        assert(t->run);
         t->run(t);
         t = next;
     }
@@ -65,6 +68,7 @@ static void *loop_main(void *arg)
 {
     struct loop *l = arg;
     here = l;
+    // Until the last handle is closed (loop_free); there is always the eventfd's.
     uv_run(&l->uv, UV_RUN_DEFAULT);
     here = NULL;
     return NULL;
@@ -205,6 +209,7 @@ void loop_catch_up(struct loop *l)
 {
     assert(here == l);
     if (!atomic_load_explicit(&l->later, memory_order_relaxed)) return;
+    // All at once: tasks that are posted while these run are for the next turn.
     struct loop_task *t = atomic_exchange_explicit(&l->later, NULL, memory_order_acquire);
     struct loop_task *in_order = NULL;
     while (t) {  // the list is newest first
@@ -242,6 +247,7 @@ void loop_run(struct loop *l, void (*fn)(void *arg), void *arg)
     lock_init(&r.lock, LOCK_GROUP);
     cond_init(&r.ran);
     loop_post(l, &r.task);
+    // r is on this stack, so it must not return before run_one has given the lock back.
     lock_take(&r.lock);
     while (!r.done)
         cond_wait(&r.ran, &r.lock);

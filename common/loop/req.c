@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// req.c - what a job carries: memory, deadline, cancel flag, and the calls that it waits for.
 #include "loop/req.h"
 
 #include "base/ulid.h"
@@ -30,6 +32,8 @@ void req_release(struct req *r)
 bool req_alive(const struct req *r, err *e)
 {
     assert(r);
+    // Upwards through the calls inside the process: a client that left ends all that is done for
+    // it.
     for (const struct req *at = r; at; at = at->asker) {
         if (atomic_load_explicit(&at->canceled, memory_order_relaxed))
             return err_set(e, ERR_CANCELED, "the client went away");

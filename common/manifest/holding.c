@@ -63,7 +63,7 @@ static bool see(void *arg, str name, uint64_t size, err *e)
     struct found *f = arg;
     (void)size;
     if (!arena_grow(f->arena, &f->names, &f->cap, f->n + 1, sizeof *f->names))
-        return arena_ok(f->arena, e);
+        return arena_fail(f->arena, e);
     f->names[f->n++] = arena_str(f->arena, name);
     return arena_ok(f->arena, e);
 }
@@ -148,7 +148,7 @@ bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, st
     if (!arena_ok(a, e) || !store_list(s, r, prefix, (str){0}, see, &f, e))
         return err_wrap(e, "list of data directories");
     struct holding *all = ARENA_ARRAY(a, struct holding, f.n + 1);
-    if (!all) return arena_ok(a, e);
+    if (!all) return arena_fail(a, e);
     for (size_t i = 0; i < f.n; i++) {
         err why = {0};
         struct holding *h = &all[*n];
@@ -177,7 +177,7 @@ bool holdings_inspect(struct store *s, struct req *r, struct arena *a, struct ho
     if (!store_list(s, r, name_nodes(), (str){0}, see, &f, e))
         return err_wrap(e, "list of data directories");
     struct holding_at *all = ARENA_ARRAY(a, struct holding_at, f.n + 1);
-    if (!all) return arena_ok(a, e);
+    if (!all) return arena_fail(a, e);
     for (size_t i = 0; i < f.n; i++) {
         id128 id;
         struct holding_at at;

@@ -18,7 +18,7 @@
 
 #define TENANTS_KEPT 4096  // beyond these, a new entry takes the place of an unused one
 #define READ_BYTES   ((uint64_t)32 << 20)  // of pages at a time, unless a single page has more
-#define LOOKS        4  // tries to read the newest version, while sweeps delete what was listed
+#define INSPECTIONS  4  // tries to read the newest version, while sweeps delete what was listed
 
 // ---- life
 
@@ -101,8 +101,10 @@ static struct tenant *find(struct manifests *ms, str name, uint64_t hash)
 static void unlink_tenant(struct manifests *ms, struct tenant *t)
 {
     struct tenant **at = &ms->chains[t->hash % TENANT_CHAINS];
-    while (*at != t)
+    while (*at != t) {
+        assert(*at);
         at = &(*at)->next;
+    }
     *at = t->next;
     unlink_use(ms, t);
     assert(ms->tenant_count > 0);
@@ -120,6 +122,7 @@ bool tenant_in_use(const struct tenant *t)
 
 static struct tenant *take_oldest(struct manifests *ms)
 {
+    assert(lock_is_mine(&ms->lock));
     struct tenant *t = ms->oldest;
     while (t && tenant_in_use(t))
         t = t->newer;
@@ -130,6 +133,7 @@ static struct tenant *take_oldest(struct manifests *ms)
 static void tenant_free(struct manifests *ms, struct tenant *t)
 {
     if (!t) return;
+    assert(t->users == 0 && !t->newer && !t->older);  // out of the table
     manifest_unref(t->known);
     packed_unref(t->packed);
     mem_free(ms->memory, t, sizeof *t + t->name_n);
@@ -585,11 +589,12 @@ struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
     return m;
 }
 
-// One look at the store. NULL with not_found if a sweep deleted what the LIST showed before it was
-// read. The LIST begins at the version before the known one, so that it shows the known one too: if
-// it shows nothing, the store was emptied or put back, and all that is known of it is wrong.
-static struct manifest *look(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
-                             err *e)
+// One inspection of the store. NULL with not_found if a sweep deleted what the LIST showed before
+// it was read. The LIST begins at the version before the known one, so that it shows the known one
+// too: if it shows nothing, the store was emptied or put back, and all that is known of it is
+// wrong.
+static struct manifest *inspect_store(struct manifests *ms, struct req *r, struct tenant *t,
+                                      str tenant, err *e)
 {
     struct manifest *known = tenant_known(ms, t);
     struct listed_root root = {0};
@@ -614,9 +619,9 @@ struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant
 {
     struct tenant *t = tenant_ref(ms, tenant, e);
     if (!t) return NULL;
-    struct manifest *m = look(ms, r, t, tenant, e);
-    for (int i = 1; !m && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
-        m = look(ms, r, t, tenant, e);
+    struct manifest *m = inspect_store(ms, r, t, tenant, e);
+    for (int i = 1; !m && e->code == ERR_NOT_FOUND && i < INSPECTIONS; i++)
+        m = inspect_store(ms, r, t, tenant, e);
     tenant_unref(ms, t);
     // Sweeps leave the newest versions for a day. What is gone after four LISTs is lost.
     if (!m && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;

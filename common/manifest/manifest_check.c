@@ -25,7 +25,7 @@ static bool check_add(const struct manifest_change *c, size_t i, err *e)
 static bool check_ids(struct arena *a, const struct manifest_change *c, err *e)
 {
     id128 *v = ARENA_ARRAY(a, id128, c->add_count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     for (size_t i = 0; i < c->add_count; i++)
         v[i] = c->add[i].id;
     if (c->add_count) qsort(v, c->add_count, sizeof *v, ids_cmp);
@@ -65,7 +65,7 @@ static bool check_shared(struct arena *a, const struct manifest_change *c, err *
 {
     const struct manifest_block **v = ARENA_ARRAY(a, const struct manifest_block *, c->add_count);
     size_t n = 0;
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     for (size_t i = 0; i < c->add_count; i++)
         if (c->add[i].source_count) v[n++] = &c->add[i];
     if (n) qsort(v, n, sizeof *v, by_hour);

@@ -38,7 +38,7 @@
 #define ATTEMPTS 64  // races lost in a row before the change is given up
 
 // A check of the change's blocks (step 4) holds so long: attempts after a lost race go without.
-#define LOOK_NS (60 * NS_PER_S)
+#define CHECK_GOOD_NS (60 * NS_PER_S)
 
 // A page that was written for this change.
 struct written {
@@ -65,10 +65,10 @@ struct work {
     struct written *written;  // pages written by this attempt and earlier ones
     size_t made_count;
     size_t made_room;
-    bool refused;               // by our own verdict, see above: only then the code may be aborted
-    bool unknown;               // a root was sent, and nobody knows whether it landed
-    bool looked;                // the change's blocks were found in the store,
-    int64_t inspected_boot_ns;  // at this time since boot
+    bool refused;             // by our own verdict, see above: only then the code may be aborted
+    bool unknown;             // a root was sent, and nobody knows whether it landed
+    bool checked;             // the change's blocks were found in the store,
+    int64_t checked_boot_ns;  // at this time since boot
     // of this attempt
     const struct manifest *base;
     int64_t now_ns;
@@ -96,6 +96,7 @@ static bool sort_forget(struct work *w)
 static bool work_begin(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
+    assert(w->memory && c);
     arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
     rand_bytes(w->nonce.b, sizeof w->nonce.b);
     if (!manifest_change_check(&w->arena, c, e)) return false;
@@ -103,7 +104,7 @@ static bool work_begin(struct work *w, err *e)
     w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
     if (!w->gone || !ids_sort(&w->arena, c->remove, c->remove_count, &w->removed) ||
         !ids_sort(&w->arena, c->expire, c->expire_count, &w->expired) || !sort_forget(w))
-        return arena_ok(&w->arena, e);
+        return arena_fail(&w->arena, e);
     if (c->remove_count) memcpy(w->gone, c->remove, c->remove_count * sizeof *w->gone);
     if (c->expire_count)
         memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
@@ -148,7 +149,7 @@ static bool garbage_ids(struct work *w, id128 **out, size_t *n, err *e)
     const struct manifest *m = w->base;
     *n = 0;
     *out = ARENA_ARRAY(&w->arena, id128, m->garbage_count);
-    if (!*out) return arena_ok(&w->arena, e);
+    if (!*out) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < m->garbage_count; i++) {
         struct manifest_block b = {0};
         bool page = false;
@@ -232,11 +233,11 @@ static bool check_object(struct work *w, const struct manifest_block *b, err *e)
 static bool check_objects(struct work *w, err *e)
 {
     int64_t now_ns = w->ms->boot_ns();
-    if (w->looked && now_ns - w->inspected_boot_ns < LOOK_NS) return true;
+    if (w->checked && now_ns - w->checked_boot_ns < CHECK_GOOD_NS) return true;
     for (size_t i = 0; i < w->change->add_count; i++)
         if (!check_object(w, &w->change->add[i], e)) return false;
-    w->looked = true;
-    w->inspected_boot_ns = now_ns;
+    w->checked = true;
+    w->checked_boot_ns = now_ns;
     return true;
 }
 
@@ -276,7 +277,7 @@ static bool touch_all(struct work *w, struct touched **out, size_t *count, err *
     size_t n = 0;
     size_t more = w->cleaning ? w->cleaning->page_count : 0;
     struct touched *v = ARENA_ARRAY(&w->arena, struct touched, c->add_count + w->gone_count + more);
-    if (!v) return arena_ok(&w->arena, e);
+    if (!v) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < c->add_count; i++)
         v[n++] =
             (struct touched){c->add[i].kind, manifest_window(c->add[i].kind, c->add[i].from_hour)};
@@ -290,6 +291,7 @@ static bool touch_all(struct work *w, struct touched **out, size_t *count, err *
         if (manifest_page(w->base, p->kind, p->window))
             v[n++] = (struct touched){p->kind, p->window};
     }
+    assert(n <= c->add_count + w->gone_count + more);
     qsort(v, n, sizeof *v, by_kind_window);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
@@ -410,7 +412,7 @@ static bool draft_new(struct work *w, struct page_draft *d, err *e)
         const struct manifest_block *b = &w->change->add[i];
         if (b->kind != d->kind || manifest_window(b->kind, b->from_hour) != d->window) continue;
         struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
-        if (!copy) return arena_ok(&w->arena, e);
+        if (!copy) return arena_fail(&w->arena, e);
         *copy = *b;
         copy->made_ns = w->now_ns;
         d->blocks[d->block_count++] = copy;
@@ -427,7 +429,7 @@ static bool draft_page(struct work *w, const struct touched *t, const struct pag
     d->blocks =
         ARENA_ARRAY(&w->arena, const struct manifest_block *, blocks + w->change->add_count);
     d->past = ARENA_ARRAY(&w->arena, const struct past_block *, blocks + past);
-    if (!d->blocks || !d->past) return arena_ok(&w->arena, e);
+    if (!d->blocks || !d->past) return arena_fail(&w->arena, e);
     if (old) draft_old(w, d, old, is_cleaned(w, t));
     if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
     assert(d->block_count <= blocks + w->change->add_count && d->past_count <= blocks + past);
@@ -525,6 +527,7 @@ static bool is_forgotten(const struct work *w, str name)
 
 static void throw_away(struct work *w, struct manifest *root, str name, uint64_t bytes)
 {
+    assert(root->garbage && root->version == w->base->version + 1);
     root->garbage[root->garbage_count++] = (struct garbage){name, bytes, w->now_ns};
 }
 
@@ -536,7 +539,7 @@ static bool list_garbage(struct work *w, struct manifest *root, const struct tou
     str prefix = name_of_tenant(&w->arena, w->tenant);
     size_t room = w->base->garbage_count + w->gone_count + n;
     root->garbage = ARENA_ARRAY(&w->arena, struct garbage, room);
-    if (!root->garbage) return arena_ok(&w->arena, e);
+    if (!root->garbage) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < w->base->garbage_count; i++)
         if (!is_forgotten(w, w->base->garbage[i].name))
             root->garbage[root->garbage_count++] = w->base->garbage[i];
@@ -577,7 +580,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         .tombstone_count = base->tombstone_count,
     };
     root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
-    if (!root->refs_of) return arena_ok(&w->arena, e);
+    if (!root->refs_of) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < base->page_count; i++)
         if (!is_touched(&base->refs_of[i], t, n))
             root->refs_of[root->page_count++] = base->refs_of[i];
@@ -586,6 +589,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         if (!m) return false;
         if (!m->empty) root->refs_of[root->page_count++] = m->ref;
     }
+    assert(root->page_count <= base->page_count + n);
     qsort(root->refs_of, root->page_count, sizeof *root->refs_of, by_ref);
     return list_garbage(w, root, t, n, e);
 }
@@ -627,6 +631,7 @@ static enum outcome put_version(struct work *w, struct manifest **now, err *e)
     }
     buf_release(&bytes);
     if (out == LANDED) {
+        assert(m && m->version == w->base->version + 1);
         *now = m;
         return LANDED;
     }
@@ -697,6 +702,7 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
 // after its LIST counts only if the newest version has the change. LOST: it is applied again.
 static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 {
+    assert(*now && !w->refused);
     struct manifest *newest = manifest_newest(w->ms, w->r, w->tenant, e);
     if (!newest) {
         w->unknown = true;

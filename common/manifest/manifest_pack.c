@@ -208,7 +208,7 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns)
         err e = {0};
         struct manifest *m = tenant_known(ms, t);
         struct packed *p = m ? manifest_pack(m, ms->memory, &e) : NULL;
-        // Where it did not work, the same tenant would be the next one again: enough for now.
+        // Where it did not work, the same tenant would be the next one again: so this round ends.
         more = swap(ms, t, m, p);
         n += more;
     }

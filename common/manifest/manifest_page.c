@@ -39,7 +39,7 @@ static bool read_names(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
     if (n == 0) return true;
     struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, n);
     struct segment_name last = {0};
-    if (!runs) return arena_ok(a, e);
+    if (!runs) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         struct segment_name s = {.hour = v[i]->hour, .cut = v[i]->cut, .part = v[i]->part};
         if (!message_id(v[i]->stream, "stream", &s.stream, e)) return err_wrap(e, "source %zu", i);
@@ -64,7 +64,7 @@ static bool read_sources(const struct reading *r, ProtobufCBinaryData runs, int6
     str bytes = pb_blob(runs);
     if (bytes.n == 0) return true;
     struct segment_run *got = ARENA_ARRAY(r->arena, struct segment_run, segment_runs_most(bytes));
-    if (!got) return arena_ok(r->arena, e);
+    if (!got) return arena_fail(r->arena, e);
     out->v = got;
     return segment_runs_get(bytes, hour, r->streams, r->stream_count, got, &out->n, e);
 }
@@ -85,7 +85,7 @@ static bool read_covers(struct reading *r, Flametree__V1__Cover **v, size_t n,
                         struct manifest_block *b, err *e)
 {
     struct manifest_cover *covers = n ? ARENA_ARRAY(r->arena, struct manifest_cover, n) : NULL;
-    if (n && !covers) return arena_ok(r->arena, e);
+    if (n && !covers) return arena_fail(r->arena, e);
     for (size_t i = 0; i < n; i++) {
         str leaves = pb_blob(v[i]->leaves);
         if (leaves.n % sizeof(id128))
@@ -95,7 +95,7 @@ static bool read_covers(struct reading *r, Flametree__V1__Cover **v, size_t n,
                                             .hours = v[i]->hours,
                                             .leaf_count = (uint32_t)(leaves.n / sizeof(id128)),
                                             .leaves = read_leaves(r, leaves)};
-        if (!covers[i].leaves) return arena_ok(r->arena, e);
+        if (!covers[i].leaves) return arena_fail(r->arena, e);
     }
     b->covers = covers;
     b->cover_count = (uint32_t)n;
@@ -139,7 +139,7 @@ static bool read_blocks(struct page *p, struct reading *r, const Flametree__V1__
     if (m->n_blocks == 0) return true;
     p->block_count = m->n_blocks;
     p->blocks = ARENA_ARRAY(&p->arena, struct manifest_block, m->n_blocks);
-    if (!p->blocks) return arena_ok(&p->arena, e);
+    if (!p->blocks) return arena_fail(&p->arena, e);
     for (size_t i = 0; i < m->n_blocks; i++) {
         struct manifest_block *b = &p->blocks[i];
         if (!read_block(r, m->blocks[i], b, e)) return err_wrap(e, "block %zu", i);
@@ -176,6 +176,8 @@ static size_t count_times(const Flametree__V1__Page *m)
 
 static void add_expired(struct page *p, id128 id, int64_t removed_ns)
 {
+    assert(p->expired && p->removed_ns);  // read_past counted them
+    // removed_ns has each run of equal times once; expired_when is made only if there are several.
     size_t i = p->expired_count++;
     uint32_t last = i && p->expired_when ? p->expired_when[i - 1] : 0;
     p->expired[i] = id;
@@ -242,7 +244,7 @@ static bool index_sources(struct page *p, err *e)
         n += p->past[i].source_count;
     if (n == 0) return true;
     p->absorbed = ARENA_ARRAY(&p->arena, struct absorbed, n);
-    if (!p->absorbed) return arena_ok(&p->arena, e);
+    if (!p->absorbed) return arena_fail(&p->arena, e);
     for (size_t i = 0; i < p->block_count + p->past_count; i++) {
         bool live = i < p->block_count;
         const struct segment_run *v =
@@ -299,7 +301,8 @@ static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
     return MAX(room, 1);
 }
 
-// Finds the covers that have the same leaves as an earlier one (r->like).
+// Finds the covers that have the same leaves as an earlier one (r->like). Blocks of the same hours
+// name the same leaves pack by pack, so most lists of a large page are there many times.
 static bool compare_covers(struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     struct map lists;
@@ -310,7 +313,7 @@ static bool compare_covers(struct reading *r, const Flametree__V1__Page *m, err 
     uint32_t *like = ARENA_ARRAY(r->scratch, uint32_t, n);
     r->shared = ARENA_ARRAY(r->scratch, const id128 *, n);
     r->like = like;
-    if (!leaves || !like || !r->shared) return arena_ok(r->scratch, e);
+    if (!leaves || !like || !r->shared) return arena_fail(r->scratch, e);
     map_init(&lists, r->scratch->budget);
     bool ok = true;
     uint32_t row = 0;
@@ -337,7 +340,7 @@ static bool read_streams(struct reading *r, const Flametree__V1__Page *m, err *e
     if (bytes.n % sizeof(id128))
         return err_set(e, ERR_DATA_LOSS, "streams have %zu bytes, not times 16", bytes.n);
     id128 *v = ARENA_ARRAY(r->scratch, id128, n);
-    if (!v) return arena_ok(r->scratch, e);
+    if (!v) return arena_fail(r->scratch, e);
     if (n) memcpy(v, bytes.p, bytes.n);
     for (size_t i = 1; i < n; i++)
         if (memcmp(v[i - 1].b, v[i].b, sizeof v[i].b) >= 0)
@@ -367,7 +370,9 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
                         .ref = ref,
                         .format = m->format};
     if (!arena_ok(scratch, e) || !compare_covers(&r, m, e)) return false;
-    if (!arena_spare(&p->arena, page_room(&r, m))) return arena_ok(&p->arena, e);
+    if (!arena_spare(&p->arena, page_room(&r, m))) return arena_fail(&p->arena, e);
+    // One piece of just this size: pages are kept for long, and chunks that are half empty would be
+    // most of their memory.
     arena_use_spare(&p->arena);
     return read_streams(&r, m, e) && read_blocks(p, &r, m, e) && read_past(p, &r, m, e) &&
            index_sources(p, e) && arena_ok(&p->arena, e);
@@ -445,6 +450,7 @@ static bool gather_streams(struct streams *s, const struct page_draft *d)
     for (size_t i = 0; i < d->past_count; i++)
         add_streams(s, d->past[i]->sources, d->past[i]->source_count);
     if (s->n) qsort(s->v, s->n, sizeof *s->v, by_id);
+    assert(s->n <= most);
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++)
         if (i == 0 || !id128_eq(s->v[kept - 1], s->v[i])) s->v[kept++] = s->v[i];
@@ -542,6 +548,7 @@ void page_print(const struct page_draft *d, struct buf *out)
 {
     struct streams s = {0};
     arena_init(&s.arena, out->budget, SIZE_MAX / 4);
+    // Without memory the buf is failed, so that its owner sees it where it asks for that anyway.
     if (gather_streams(&s, d))
         print_page(d, &s, out);
     else

@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-#define LOOKS      4     // tries, while a sweep deletes versions between LIST and read
+#define TRIES      4     // to make one, while a sweep deletes versions between LIST and read
 #define PAGE_NAMES 1000  // of a LIST; a wrong number would cost requests, nothing else
 
 // A waiting thread looks so often whether its request was canceled, which wakes nobody here.
@@ -116,6 +116,7 @@ static bool list(struct seeing *s, struct req *r, str tenant, str prefix, err *e
 
 static void leave_out_absorbed(struct listing *l)
 {
+    assert(l->manifest && !l->done);  // nobody else reads the listing yet
     size_t kept = 0;
     for (size_t i = 0; i < l->segment_count; i++)
         if (!manifest_absorbed(l->manifest, &l->segments[i].name))
@@ -130,11 +131,13 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
 {
     str prefix = name_live(&r->arena, tenant);
     struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n, .known = tenant_version(ms, t)};
+    assert(!l->manifest);  // an attempt that failed left none
     l->segment_count = 0;
     l->print = 0;
     if (!arena_ok(&r->arena, e) || !list(&s, r, tenant, prefix, e)) return false;
     l->print = hash_table_and(l->print, s.newest);
     FAULT("manifest.listed");
+    // Asked for again: another thread may have read a newer one since the LIST began.
     struct manifest *known = tenant_known(ms, t);
     if (known && known->version == s.root.version)
         l->manifest = manifest_hold(known);
@@ -153,7 +156,7 @@ static bool make(struct manifests *ms, struct req *r, struct tenant *t, str tena
                  struct listing *l, err *e)
 {
     bool ok = make_once(ms, r, t, tenant, l, e);
-    for (int i = 1; !ok && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
+    for (int i = 1; !ok && e->code == ERR_NOT_FOUND && i < TRIES; i++)
         ok = make_once(ms, r, t, tenant, l, e);
     if (!ok && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;
     return ok;
@@ -167,6 +170,7 @@ static void run_listing(struct manifests *ms, struct req *r, struct tenant *t, s
     err fault = {0};
     err ignored = {0};
     bool ok = make(ms, r, t, tenant, l, &fault);
+    // The maker's request ended, which is no reason for those who wait: they begin again (share).
     bool lost = !ok && !req_alive(r, &ignored);
     lock_take(&ms->lock);
     assert(t->running == l && !l->done);
@@ -214,6 +218,7 @@ static struct listing *join(struct manifests *ms, struct req *r, struct tenant *
     if (!ok) {
         // The last one that leaves takes the waiting listing with it. Before that one of the others
         // makes it.
+        assert(l->refs > 0);
         last = --l->refs == 0;
         if (last && t->waiting == l) t->waiting = NULL;
     }
@@ -255,7 +260,7 @@ bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str ten
     tenant_unref(ms, t);
     if (!l) return err_wrap(e, "segments of tenant %.*s", STR(tenant));
     out->segments = ARENA_ARRAY(a, struct snapshot_segment, l->segment_count);
-    bool ok = out->segments || arena_ok(a, e);
+    bool ok = out->segments || arena_fail(a, e);
     if (ok) {
         if (l->segment_count)
             memcpy(out->segments, l->segments, l->segment_count * sizeof *l->segments);

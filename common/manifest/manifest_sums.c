@@ -24,7 +24,7 @@ struct near {
     uint32_t reach;  // the highest pack of this block and of those before it in the list
 };
 
-struct looking {
+struct sums_check {
     const struct manifest *base;
     const struct manifest_change *change;
     id128 *removed;  // in order
@@ -40,30 +40,30 @@ struct looking {
     size_t keeper_count;
 };
 
-static bool is_removed(const struct looking *l, id128 id)
+static bool is_removed(const struct sums_check *s, id128 id)
 {
-    return ids_have(l->removed, l->removed_count, id);
+    return ids_have(s->removed, s->removed_count, id);
 }
 
 // Are the leaf's rows gone, so that only parents have its sums, once the change is made?
-static bool is_expired(const struct looking *l, id128 leaf)
+static bool is_expired(const struct sums_check *s, id128 leaf)
 {
-    if (!manifest_counts(l->base, leaf)) return false;
-    return !manifest_find(l->base, leaf) || ids_have(l->expired, l->expired_count, leaf);
+    if (!manifest_counts(s->base, leaf)) return false;
+    return !manifest_find(s->base, leaf) || ids_have(s->expired, s->expired_count, leaf);
 }
 
 // Does the window's node count in the version before the change? If not, nothing is lost with it.
-static bool counts_before(const struct looking *l, const struct manifest_cover *c)
+static bool counts_before(const struct sums_check *s, const struct manifest_cover *c)
 {
     for (size_t i = 0; i < c->leaf_count; i++)
-        if (!manifest_counts(l->base, c->leaves[i])) return false;
+        if (!manifest_counts(s->base, c->leaves[i])) return false;
     return true;
 }
 
-static bool is_touched(const struct looking *l, const struct manifest_cover *c)
+static bool is_touched(const struct sums_check *s, const struct manifest_cover *c)
 {
     for (size_t i = 0; i < c->leaf_count; i++)
-        if (is_removed(l, c->leaves[i])) return true;
+        if (is_removed(s, c->leaves[i])) return true;
     return false;
 }
 
@@ -78,7 +78,7 @@ static const struct manifest_cover *cover_like(const struct manifest_block *b,
 
 // Has block b, which is there after the change, sums of the window as `was` had them, and will they
 // count? A part of a service serves only for the same part, or for all if it is the whole.
-static bool may_keep(const struct looking *l, const struct manifest_block *b,
+static bool may_keep(const struct sums_check *s, const struct manifest_block *b,
                      const struct manifest_block *was, const struct manifest_cover *of)
 {
     assert(was->cover_count);
@@ -86,33 +86,33 @@ static bool may_keep(const struct looking *l, const struct manifest_block *b,
     if (b->kind != was->kind || is_cut_otherwise || (was->classes & ~b->classes)) return false;
     if (b->pack_lo > was->pack_hi || b->pack_hi < was->pack_lo) return false;
     const struct manifest_cover *c = cover_like(b, of);
-    return c && counts_before(l, c) && !is_touched(l, c);
+    return c && counts_before(s, c) && !is_touched(s, c);
 }
 
 // The blocks that may keep the window. Near blocks are in order of their lowest pack; from the last
 // one that begins within `was` downwards, until none of those left reaches up to it.
-static void find_keepers(struct looking *l, const struct manifest_block *was,
+static void find_keepers(struct sums_check *s, const struct manifest_block *was,
                          const struct manifest_cover *of)
 {
     size_t to =
-        SEARCH(at, 0, l->near_count, (manifest_step(), l->near[at].block->pack_lo <= was->pack_hi));
-    l->keeper_count = 0;
-    while (to-- > 0 && l->near[to].reach >= was->pack_lo) {
+        SEARCH(at, 0, s->near_count, (manifest_step(), s->near[at].block->pack_lo <= was->pack_hi));
+    s->keeper_count = 0;
+    while (to-- > 0 && s->near[to].reach >= was->pack_lo) {
         manifest_step();
-        if (may_keep(l, l->near[to].block, was, of))
-            l->keepers[l->keeper_count++] = l->near[to].block;
+        if (may_keep(s, s->near[to].block, was, of))
+            s->keepers[s->keeper_count++] = s->near[to].block;
     }
 }
 
 // Do the keepers that name the leaf cover all packs of `was`? Goes up from its lowest pack, from
 // the end of one keeper to the next. 64 bits, as the highest pack is UINT32_MAX.
-static bool is_kept(const struct looking *l, const struct manifest_block *was,
+static bool is_kept(const struct sums_check *s, const struct manifest_block *was,
                     const struct manifest_cover *of, id128 leaf)
 {
     for (uint64_t at = was->pack_lo; at <= was->pack_hi;) {
         uint64_t end = 0;
-        for (size_t i = 0; i < l->keeper_count && end == 0; i++) {
-            const struct manifest_block *b = l->keepers[i];
+        for (size_t i = 0; i < s->keeper_count && end == 0; i++) {
+            const struct manifest_block *b = s->keepers[i];
             manifest_step();
             if (b->pack_lo > at || b->pack_hi < at) continue;
             const struct manifest_cover *c = cover_like(b, of);
@@ -125,17 +125,17 @@ static bool is_kept(const struct looking *l, const struct manifest_block *was,
     return true;
 }
 
-static bool check_cover(struct looking *l, const struct manifest_block *b,
+static bool check_cover(struct sums_check *s, const struct manifest_block *b,
                         const struct manifest_cover *c, err *e)
 {
-    bool goes = is_removed(l, b->id);
-    bool looked = false;  // keepers are sought once for a window, and for most windows never
-    if (!goes && !(is_touched(l, c) && counts_before(l, c))) return true;
+    bool goes = is_removed(s, b->id);
+    bool sought = false;  // keepers are sought once for a window, and for most windows never
+    if (!goes && !(is_touched(s, c) && counts_before(s, c))) return true;
     for (size_t i = 0; i < c->leaf_count; i++) {
-        if (!is_expired(l, c->leaves[i])) continue;
-        if (!looked) find_keepers(l, b, c);
-        looked = true;
-        if (is_kept(l, b, c, c->leaves[i])) continue;
+        if (!is_expired(s, c->leaves[i])) continue;
+        if (!sought) find_keepers(s, b, c);
+        sought = true;
+        if (is_kept(s, b, c, c->leaves[i])) continue;
         char leaf[ULID_TEXT];
         char block[ULID_TEXT];
         ulid_print(c->leaves[i], leaf);
@@ -151,23 +151,23 @@ static bool check_cover(struct looking *l, const struct manifest_block *b,
 
 // The hours in which there can be parents that the change touches. All others are passed over: a
 // tenant of years has thousands of parents, a change touches those of a day or a window.
-static void find_hours(struct looking *l)
+static void find_hours(struct sums_check *s)
 {
-    l->from_hour = INT64_MAX;
-    l->to_hour = INT64_MIN;
-    for (size_t i = 0; i < l->removed_count; i++) {
-        const struct manifest_block *b = manifest_find(l->base, l->removed[i]);
+    s->from_hour = INT64_MAX;
+    s->to_hour = INT64_MIN;
+    for (size_t i = 0; i < s->removed_count; i++) {
+        const struct manifest_block *b = manifest_find(s->base, s->removed[i]);
         if (!b) continue;
-        l->from_hour = MIN(l->from_hour, b->from_hour);
-        l->to_hour = MAX(l->to_hour, b->from_hour + (int64_t)b->hours);
+        s->from_hour = MIN(s->from_hour, b->from_hour);
+        s->to_hour = MAX(s->to_hour, b->from_hour + (int64_t)b->hours);
     }
 }
 
-static bool is_near(const struct looking *l, const struct manifest_block *b)
+static bool is_near(const struct sums_check *s, const struct manifest_block *b)
 {
     manifest_step();
-    return b->cover_count && b->from_hour < l->to_hour &&
-           b->from_hour + (int64_t)b->hours > l->from_hour;
+    return b->cover_count && b->from_hour < s->to_hour &&
+           b->from_hour + (int64_t)b->hours > s->from_hour;
 }
 
 static int by_pack(const void *a, const void *b)
@@ -177,50 +177,50 @@ static int by_pack(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static bool find_near(struct looking *l, struct arena *a)
+static bool find_near(struct sums_check *s, struct arena *a)
 {
-    const struct manifest_change *c = l->change;
+    const struct manifest_change *c = s->change;
     size_t n = 0;
     for (size_t i = 0; i < c->add_count; i++)
-        n += is_near(l, &c->add[i]);
-    for (size_t i = 0; i < l->base->block_count; i++)
-        n += is_near(l, &l->base->blocks[i]);
-    l->near = ARENA_ARRAY(a, struct near, n);
-    l->keepers = ARENA_ARRAY(a, const struct manifest_block *, n);
-    if (!l->near || !l->keepers) return false;
+        n += is_near(s, &c->add[i]);
+    for (size_t i = 0; i < s->base->block_count; i++)
+        n += is_near(s, &s->base->blocks[i]);
+    s->near = ARENA_ARRAY(a, struct near, n);
+    s->keepers = ARENA_ARRAY(a, const struct manifest_block *, n);
+    if (!s->near || !s->keepers) return false;
     for (size_t i = 0; i < c->add_count; i++)
-        if (is_near(l, &c->add[i])) l->near[l->near_count++].block = &c->add[i];
-    for (size_t i = 0; i < l->base->block_count; i++) {
-        const struct manifest_block *b = &l->base->blocks[i];
-        if (is_near(l, b) && !is_removed(l, b->id) &&
-            !ids_have(l->expired, l->expired_count, b->id))
-            l->near[l->near_count++].block = b;
+        if (is_near(s, &c->add[i])) s->near[s->near_count++].block = &c->add[i];
+    for (size_t i = 0; i < s->base->block_count; i++) {
+        const struct manifest_block *b = &s->base->blocks[i];
+        if (is_near(s, b) && !is_removed(s, b->id) &&
+            !ids_have(s->expired, s->expired_count, b->id))
+            s->near[s->near_count++].block = b;
     }
-    if (l->near_count) qsort(l->near, l->near_count, sizeof *l->near, by_pack);
-    for (size_t i = 0; i < l->near_count; i++)
-        l->near[i].reach = MAX(l->near[i].block->pack_hi, i ? l->near[i - 1].reach : 0);
+    if (s->near_count) qsort(s->near, s->near_count, sizeof *s->near, by_pack);
+    for (size_t i = 0; i < s->near_count; i++)
+        s->near[i].reach = MAX(s->near[i].block->pack_hi, i ? s->near[i - 1].reach : 0);
     return true;
 }
 
 static bool keeps_sums(struct arena *a, const struct manifest *base,
                        const struct manifest_change *c, err *e)
 {
-    struct looking l = {.base = base,
-                        .change = c,
-                        .removed_count = c->remove_count,
-                        .expired_count = c->expire_count};
+    struct sums_check s = {.base = base,
+                           .change = c,
+                           .removed_count = c->remove_count,
+                           .expired_count = c->expire_count};
     if (c->remove_count == 0) return true;  // nothing becomes stale, and retention may take all
-    if (!ids_sort(a, c->remove, c->remove_count, &l.removed) ||
-        !ids_sort(a, c->expire, c->expire_count, &l.expired)) {
-        return arena_ok(a, e);
+    if (!ids_sort(a, c->remove, c->remove_count, &s.removed) ||
+        !ids_sort(a, c->expire, c->expire_count, &s.expired)) {
+        return arena_fail(a, e);
     }
-    find_hours(&l);
-    if (!find_near(&l, a)) return arena_ok(a, e);
+    find_hours(&s);
+    if (!find_near(&s, a)) return arena_fail(a, e);
     for (size_t i = 0; i < base->block_count; i++) {
         const struct manifest_block *b = &base->blocks[i];
-        if (!is_near(&l, b) || ids_have(l.expired, l.expired_count, b->id)) continue;
+        if (!is_near(&s, b) || ids_have(s.expired, s.expired_count, b->id)) continue;
         for (size_t k = 0; k < b->cover_count; k++)
-            if (!check_cover(&l, b, &b->covers[k], e)) return false;
+            if (!check_cover(&s, b, &b->covers[k], e)) return false;
     }
     return true;
 }

@@ -91,6 +91,7 @@ static int by_hash(const void *a, const void *b)
 static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
 {
     const struct sweep_seen *seen = w->s->seen;
+    assert(sight >= 0);
     struct seen_object o = {hash_table_str(name), w->boot_ns};
     const struct seen_object *before =
         seen->n ? bsearch(&o, seen->v, seen->n, sizeof o, by_hash) : NULL;
@@ -126,6 +127,7 @@ static int64_t clocks_apart(const struct sweeping *w)
 static void remember(struct sweeping *w)
 {
     struct sweep_seen *seen = w->s->seen;
+    assert(w->next.memory == seen->memory);  // ownership moves between the two
     if (w->next.n) qsort(w->next.v, w->next.n, sizeof *w->next.v, by_hash);
     w->next.swept = true;
     w->next.boot_ns = w->boot_ns;
@@ -169,6 +171,7 @@ static bool erase_batch(struct erasing *b, err *e)
         metric_add_to(&manifest_swept, str_of(b->what), 1);
         if (b->forget) b->forget[b->forget_count++] = str_slice(x->name, w->prefix.n, x->name.n);
     }
+    assert(!b->forget || b->forget_count <= *b->count);
     b->n = 0;
     return ok;
 }
@@ -176,7 +179,7 @@ static bool erase_batch(struct erasing *b, err *e)
 static bool erase_later(struct erasing *b, str name, err *e)
 {
     if (!b->v) b->v = ARENA_ARRAY(&b->w->arena, struct store_removal, ERASED_AT_ONCE);
-    if (!b->v) return arena_ok(&b->w->arena, e);
+    if (!b->v) return arena_fail(&b->w->arena, e);
     assert(b->n < ERASED_AT_ONCE);
     b->v[b->n++].name = name;
     return b->n < ERASED_AT_ONCE || erase_batch(b, e);
@@ -233,7 +236,7 @@ static bool see_segment(void *arg, str name, uint64_t size, err *e)
     }
     if (!absorbed_since(w->m, &s, &since)) return true;
     if (!arena_grow(&w->arena, &w->listed, &w->listed_room, w->listed_count + 1, sizeof s))
-        return arena_ok(&w->arena, e);
+        return arena_fail(&w->arena, e);
     w->listed[w->listed_count++] = s;
     return true;
 }
@@ -276,7 +279,7 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
     str *forget = ARENA_ARRAY(&w->arena, str, n + 1);
     blocks.forget = forget;
     pages.forget = ARENA_ARRAY(&w->arena, str, n + 1);
-    if (!forget || !pages.forget) return arena_ok(&w->arena, e);
+    if (!forget || !pages.forget) return arena_fail(&w->arena, e);
     c->forget = forget;
     for (size_t i = 0; i < n; i++) {
         const struct garbage *g = &w->m->garbage[i];
@@ -365,7 +368,7 @@ static bool gather_named(struct sweeping *w, err *e)
         for (size_t k = 0; k < w->m->blocks[i].cover_count; k++)
             n += w->m->blocks[i].covers[k].leaf_count;
     w->named = ARENA_ARRAY(&w->arena, id128, n);
-    if (!w->named) return arena_ok(&w->arena, e);
+    if (!w->named) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < w->m->block_count; i++) {
         for (size_t k = 0; k < w->m->blocks[i].cover_count; k++) {
             const struct manifest_cover *c = &w->m->blocks[i].covers[k];
@@ -420,7 +423,8 @@ static bool wants_cleaning(struct sweeping *w, const struct page *p)
 static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
 {
     struct page_ref *v = ARENA_ARRAY(&w->arena, struct page_ref, w->m->page_count);
-    if (!v || !gather_named(w, e)) return arena_ok(&w->arena, e);
+    if (!v) return arena_fail(&w->arena, e);
+    if (!gather_named(w, e)) return false;
     for (size_t i = 0; i < w->m->page_count; i++)
         if (w->m->refs_of[i].kind == BLOCK_RAW && wants_cleaning(w, w->m->pages[i]))
             v[c->page_count++] = w->m->refs_of[i];
@@ -431,8 +435,9 @@ static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
 // ---- roots
 
 // How many versions, from the oldest on, are old enough. Times grow with versions, so a binary
-// search reads few roots. A version that another sweep deleted meanwhile was old enough. The newest
-// versions stay, whatever their age.
+// search reads few roots. (SEARCH of base/search.h does not serve: each comparison reads a root,
+// and may fail.) A version that another sweep deleted meanwhile was old enough. The newest versions
+// stay, whatever their age.
 static bool count_old(struct sweeping *w, const struct versions *l, size_t *old, err *e)
 {
     size_t from = 0;
@@ -453,6 +458,7 @@ static bool count_old(struct sweeping *w, const struct versions *l, size_t *old,
         else
             to = mid;
     }
+    assert(from == to && from <= l->n);
     *old = from;
     return true;
 }
@@ -504,7 +510,7 @@ static bool see_object(void *arg, str name, uint64_t size, err *e)
     if (manifest_find(o->w->m, b.id)) return true;
     if (o->named_count && bsearch(&b.id, o->named, o->named_count, sizeof b.id, by_id)) return true;
     if (!arena_grow(&o->w->arena, &o->v, &o->room, o->n + 1, sizeof *o->v))
-        return arena_ok(&o->w->arena, e);
+        return arena_fail(&o->w->arena, e);
     o->v[o->n++] = arena_str(&o->w->arena, name);
     return arena_ok(&o->w->arena, e);
 }
@@ -521,7 +527,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
 {
     static const char *const folders[] = {"raw/", "h/", "d/", "page/"};
     id128 *named = ARENA_ARRAY(&w->arena, id128, w->m->page_count + w->m->garbage_count);
-    if (!named) return arena_ok(&w->arena, e);
+    if (!named) return arena_fail(&w->arena, e);
     struct orphans o = {.w = w, .named = named};
     for (size_t i = 0; i < w->m->page_count; i++)
         named[o.named_count++] = w->m->refs_of[i].id;
@@ -530,6 +536,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
         bool page = false;
         if (name_garbage_parse(w->m->garbage[i].name, &b, &page)) named[o.named_count++] = b.id;
     }
+    assert(o.named_count <= w->m->page_count + w->m->garbage_count);
     if (o.named_count) qsort(named, o.named_count, sizeof *named, by_id);
     for (size_t i = 0; i < COUNT(folders); i++) {
         str prefix = arena_printf(&w->arena, "%.*s%s", STR(w->prefix), folders[i]);

@@ -52,7 +52,7 @@ static bool see_tenant(void *arg, str name, uint64_t size, err *e)
         return true;
     }
     if (!arena_grow(l->arena, &l->v, &l->room, l->n + 1, sizeof *l->v))
-        return arena_ok(l->arena, e);
+        return arena_fail(l->arena, e);
     l->v[l->n++] = arena_str(l->arena, tenant);
     return arena_ok(l->arena, e);
 }

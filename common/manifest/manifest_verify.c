@@ -61,7 +61,7 @@ static bool see_root(void *arg, str name, uint64_t size, err *e)
     (void)size;
     if (!name_root_version(str_slice(name, l->prefix, name.n), &version)) return true;
     if (!arena_grow(l->arena, &l->v, &l->room, l->n + 1, sizeof *l->v))
-        return arena_ok(l->arena, e);
+        return arena_fail(l->arena, e);
     l->v[l->n++] = version;
     return true;
 }
@@ -263,7 +263,7 @@ static bool verify_newest(struct verifying *w, err *e)
     w->v->pages = w->m->page_count;
     w->v->blocks = w->m->block_count;
     w->seen = ARENA_ARRAY(&w->arena, bool, w->m->block_count);
-    if (!w->seen) return arena_ok(&w->arena, e);
+    if (!w->seen) return arena_fail(&w->arena, e);
     if (!store_list(w->ms->store, w->r, w->prefix, (str){0}, see_object, w, e)) return false;
     for (size_t i = 0; i < w->m->block_count; i++)
         if (!w->seen[i]) tell(w, true, "%.*s is not there", STR(w->m->blocks[i].name));

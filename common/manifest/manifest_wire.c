@@ -235,7 +235,7 @@ static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *
 {
     m->refs_of = ARENA_ARRAY(&m->arena, struct page_ref, from->n_pages);
     m->pages = ARENA_ARRAY(&m->arena, struct page *, from->n_pages);
-    if (!m->refs_of || !m->pages) return arena_ok(&m->arena, e);
+    if (!m->refs_of || !m->pages) return arena_fail(&m->arena, e);
     for (size_t i = 0; i < from->n_pages; i++) {
         const Flametree__V1__PageRef *p = from->pages[i];
         struct page_ref *to = &m->refs_of[i];
@@ -266,7 +266,7 @@ static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *
 static bool read_garbage(struct manifest *m, const Flametree__V1__Root *from, err *e)
 {
     m->garbage = ARENA_ARRAY(&m->arena, struct garbage, from->n_garbage);
-    if (!m->garbage) return arena_ok(&m->arena, e);
+    if (!m->garbage) return arena_fail(&m->arena, e);
     for (size_t i = 0; i < from->n_garbage; i++) {
         const Flametree__V1__Garbage *g = from->garbage[i];
         struct manifest_block block = {0};
@@ -284,11 +284,12 @@ static bool read_garbage(struct manifest *m, const Flametree__V1__Root *from, er
 static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from, err *e)
 {
     m->tombstones = ARENA_ARRAY(&m->arena, str, from->n_tombstones);
-    if (!m->tombstones) return arena_ok(&m->arena, e);
+    if (!m->tombstones) return arena_fail(&m->arena, e);
     for (size_t i = 0; i < from->n_tombstones; i++) {
         size_t n = flametree__v1__tombstone__get_packed_size(from->tombstones[i]);
+        // As bytes: this program makes none, and hands on those of a newer one as they are.
         uint8_t *bytes = arena_new(&m->arena, n);
-        if (!bytes) return arena_ok(&m->arena, e);
+        if (!bytes) return arena_fail(&m->arena, e);
         m->tombstones[i] =
             str_make(bytes, flametree__v1__tombstone__pack(from->tombstones[i], bytes));
     }
@@ -339,7 +340,7 @@ static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err 
     m->made_ns = from->made_ns;
     if (m->version == 1 && m->parent_hash)
         return err_set(e, ERR_DATA_LOSS, "parent_hash of version 1 is %016" PRIx64, m->parent_hash);
-    if (!arena_spare(&m->arena, root_room(from))) return arena_ok(&m->arena, e);
+    if (!arena_spare(&m->arena, root_room(from))) return arena_fail(&m->arena, e);
     arena_use_spare(&m->arena);
     return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e) &&
            check_root(from, bytes, e);
@@ -376,6 +377,7 @@ str id_bytes(const id128 *id)
 void root_print(const struct manifest *m, struct buf *out)
 {
     const size_t begin = out->n;
+    assert(m->version > 0);  // version 0 is that of no root
     pb_put_u64_opt(out, 1, ROOT_FORMAT);
     pb_put_bytes_opt(out, 2, m->tenant);
     pb_put_u64_opt(out, 3, m->version);
@@ -402,6 +404,7 @@ void root_print(const struct manifest *m, struct buf *out)
     }
     for (size_t i = 0; i < m->tombstone_count; i++)
         pb_put_bytes(out, 9, m->tombstones[i]);
+    // Last, so that it is a hash of all bytes before it (check_root).
     str bytes = buf_view(out);
     pb_put_fixed64_opt(out, CHECK_FIELD, hash_str(str_slice(bytes, begin, bytes.n)));
 }

@@ -44,7 +44,7 @@ static void put_record(struct buf *out, const struct record *r, uint64_t fingerp
     bool sibling = r->sibling != RECORD_NO_SIBLING;
     size_t mark = pb_begin(out, 4);
     char *room = buf_reserve(out, record_room(r));
-    if (!room) return;
+    if (!room) return;  // the buf stays failed, and batch_encode asks it at its end
     uint8_t *at = (uint8_t *)room;
     at = pb_raw_u64_opt(at, 1, r->series);
     at = pb_raw_fixed64_opt(at, 2, fingerprint);
@@ -104,6 +104,8 @@ static bool put_symbols(const struct batch *b, struct arena *scratch, struct buf
 
 bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out, err *e)
 {
+    // Records carry the fingerprint of their series: a reader sees if the two do not belong
+    // together.
     uint64_t *fingerprints = ARENA_ARRAY(scratch, uint64_t, b->series_count);
     if (!fingerprints) return arena_fail(scratch, e);
     pb_put_bytes_opt(out, 1, b->service);
@@ -284,6 +286,8 @@ static bool check_values(struct reader *x, struct record *rec, const struct clai
     if (c->sibling_ref == 0) {
         if (!vector_check(rec->vector, batch_stacks(x->b), &total, x->e)) return false;
     } else {
+        // Its vector is the sibling's times the factor. Only of records before it, and never of
+        // another sibling: so one step finds the vector, and nothing goes round in circles.
         rec->sibling = c->sibling_ref - 1;
         const struct record *sibling =
             rec->sibling < x->b->record_count ? &x->b->records[rec->sibling] : NULL;

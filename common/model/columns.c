@@ -452,6 +452,7 @@ static bool can_add_fours(int64_t unit)
 // Stops before an entry that it cannot read.
 static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
 {
+    assert(n > 0 && r->stack < n);
     struct run at = {r->deltas, r->left, r->values, r->stack, r->left == r->n ? 0 : 1};
     if (can_add_fours(unit)) {
         if (!at.least) add_ones(&at, r->end, 1, unit, sums, n);
@@ -473,7 +474,10 @@ bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e)
     struct reader r;
     struct vector_entry v;
     int64_t unit = 0;
+    assert(n == 0 || sums);
     if (!read_head(&r, columns, e)) return false;
+    // Divisor times factor may not fit where each value times both does: then entries are added one
+    // by one, with the two products checked in turn.
     bool quick = n > 0 && !__builtin_mul_overflow(r.divisor, factor, &unit);
     while (r.left > 0) {
         if (quick && add_quickly(&r, unit, sums, n)) continue;
@@ -504,6 +508,7 @@ bool columns_entries(struct arena *a, str columns, size_t most, struct vector_en
     for (size_t i = 0; i < r.n; i++) {
         if (!next(&r, &list[i], e)) return false;
     }
+    assert(r.left == 0);
     *v = list;
     *n = (size_t)r.n;
     return done(&r, e);

@@ -96,6 +96,7 @@ typedef bool visit(struct graph *g, uint32_t node, err *e);
 
 static bool walk(struct graph *g, visit *enter, visit *leave, err *e)
 {
+    // By the links of the tree, without recursion and without a list: a tree may be a million deep.
     const struct tree_node *nodes = g->tree->nodes;
     uint32_t node = nodes[0].first_child;
     while (node) {
@@ -152,6 +153,7 @@ static bool choose(struct graph *g)
     qsort(g->shown, g->function_count, sizeof(struct function *), largest_first);
     g->shown_count = g->function_count;
     if (most > 0 && most < g->function_count) g->shown_count = (uint32_t)most;
+    assert(g->shown_count <= g->function_count);
     for (uint32_t i = 0; i < g->shown_count; i++)
         g->shown[i]->place = i + 1;
     return true;
@@ -168,6 +170,7 @@ static uint32_t edge(struct graph *g, uint32_t from, uint32_t to)
         map_stepped();
         if (x->from == from && x->to == to) return g->slots[at] - 1;
     }
+    assert(g->edge_count < g->tree->count);  // a node has one call, so it adds one edge at most
     g->edges[g->edge_count] = (struct edge){.from = from, .to = to};
     g->slots[at] = ++g->edge_count;
     return g->edge_count - 1;
@@ -178,6 +181,7 @@ static bool enter_edge(struct graph *g, uint32_t node, err *e)
     const struct tree_node *n = &g->tree->nodes[node];
     uint32_t to = g->function_of[node];
     uint32_t from = g->near[n->parent];
+    // Calls of functions that are left out are drawn from the nearest caller that is shown.
     bool shown = g->functions[to].place != 0;
     g->near[node] = shown ? to : from;
     if (!shown || from == NONE || from == to) return true;
@@ -244,6 +248,7 @@ static void put_text(struct buf *out, str s)
     bool cut = s.n > DOT_NAME_MAX;
     if (cut) {
         size_t n = DOT_NAME_MAX;
+        // Not within a character: back to where one begins.
         while (n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
             n--;
         s = str_slice(s, 0, n);
@@ -375,8 +380,8 @@ bool dot_print(struct arena *a, const struct tree *t, const struct dot_options *
 {
     if (t->count <= 1) return buf_ok(out, e);
     struct graph g = {.arena = a, .tree = t, .options = o};
-    if (!name_functions(&g)) return arena_ok(a, e);
+    if (!name_functions(&g)) return arena_fail(a, e);
     if (!walk(&g, enter_function, leave_function, e)) return false;
-    if (!choose(&g)) return arena_ok(a, e);
+    if (!choose(&g)) return arena_fail(a, e);
     return connect(&g, e) && put_graph(&g, out, e);
 }

@@ -35,6 +35,7 @@ static uint32_t number_of(struct numbering *n, str text)
         map_stepped();
         if (str_eq(n->texts[n->slots[at]], text)) return n->slots[at];
     }
+    assert(n->count > 0 && n->count < n->size);  // number 0 is "total", and a slot stays free
     n->texts[n->count] = text;
     n->slots[at] = n->count;
     return n->count++;
@@ -53,6 +54,8 @@ static bool put_names(struct layout *x, struct arena *a)
     uint32_t *todo = ARENA_ARRAY(a, uint32_t, t->count);
     if (!n.slots || !n.texts || !x->names || !todo) return false;
     n.texts[n.count++] = S("total");
+    // A list instead of recursion: a tree may be a million nodes deep. Each node waits once at
+    // most.
     uint32_t waiting = 0;
     todo[waiting++] = 0;
     while (waiting > 0) {
@@ -84,6 +87,8 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
     size_t n = 0;
     for (size_t s = 0; s < l->side_count; s++) {
         const struct tree_node *node = &l->sides[s]->nodes[b->node];
+        // Clients add the numbers of a level up, so each bar says how far it is from the one
+        // before.
         int64_t gap = 0;
         if (__builtin_sub_overflow(b->x[s], ends[s], &gap)) return overflow(e);
         if (__builtin_add_overflow(b->x[s], node->total, &ends[s])) return overflow(e);
@@ -100,6 +105,7 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
 static bool queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
                            uint32_t *queued, err *e)
 {
+    // The children lie side by side above their parent, behind what is its own.
     struct bar next = *b;
     for (size_t s = 0; s < l->side_count; s++) {
         if (!sum_add(&next.x[s], l->sides[s]->nodes[b->node].self)) return overflow(e);
@@ -120,6 +126,7 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
 {
     struct bar *bars = ARENA_ARRAY(a, struct bar, l->sides[0]->count);
     if (!bars) return arena_fail(a, e);
+    // bars[0] is the root: node 0, at 0. The queue grows by the level below while one is written.
     uint32_t queued = 1;
     for (uint32_t from = 0; from < queued;) {
         uint32_t to = queued;
@@ -140,11 +147,12 @@ static bool put_graph(struct layout *l, struct arena *a, err *e)
 {
     int64_t total = 0;
     int64_t max_self = 0;
+    assert(l->side_count == 1 || l->sides[0]->count == l->sides[1]->count);  // unite saw to it
     for (size_t s = 0; s < l->side_count; s++) {
         if (!sum_add(&total, l->sides[s]->nodes[0].total)) return overflow(e);
         max_self = MAX(max_self, l->sides[s]->max_self);
     }
-    if (!put_names(l, a)) return arena_ok(a, e);
+    if (!put_names(l, a)) return arena_fail(a, e);
     if (!put_levels(l, a, e)) return false;
     pb_put_i64_opt(l->out, 3, total);
     pb_put_i64_opt(l->out, 4, max_self);
@@ -226,6 +234,7 @@ static bool unite(struct unite *u, struct arena *a)
     }
     for (uint32_t i = 0; i < u->to[0].count; i++)
         unite_children(u, i);
+    assert(u->to[0].count <= most);
     return true;
 }
 
@@ -236,6 +245,7 @@ static bool truncate_both(struct unite *u, struct arena *a, int64_t max_nodes, e
     if (!sizes) return arena_fail(a, e);
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = MAX(u->to[0].nodes[i].total, u->to[1].nodes[i].total);
+    // One decision for both, by the larger side: they must keep the same shape.
     const bool *keep = tree_keep(a, &u->to[0], sizes, max_nodes);
     if (!keep) return arena_fail(a, e);
     return tree_cut(a, &u->to[0], keep, &u->to[0], e) && tree_cut(a, &u->to[1], keep, &u->to[1], e);
@@ -245,7 +255,7 @@ bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct
                           int64_t max_nodes, struct tree_shown *shown, struct buf *out, err *e)
 {
     struct unite u = {.from = {left, right}};
-    if (!unite(&u, a)) return arena_ok(a, e);
+    if (!unite(&u, a)) return arena_fail(a, e);
     uint32_t frames = u.to[0].count - 1;
     bool all = max_nodes <= 0 || (uint64_t)max_nodes >= frames;
     if (!all && !truncate_both(&u, a, max_nodes, e)) return false;

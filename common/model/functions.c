@@ -62,6 +62,7 @@ static bool walk(struct tally *x, const struct tree *t, size_t side, err *e)
             node = t->nodes[node].first_child;
             continue;
         }
+        assert(x->open[x->rows[node]] > 0);
         x->open[x->rows[node]]--;
         while (node && !t->nodes[node].next_sibling) {
             node = t->nodes[node].parent;
@@ -87,6 +88,7 @@ struct share {
     int64_t of;
 };
 
+// By products instead of quotients, which would round: two int64 multiplied fit 128 bits.
 static int share_cmp(struct share a, struct share b)
 {
     __int128 x = (__int128)a.part * b.of;

@@ -30,6 +30,7 @@ static bool add(struct merge_source *s, uint32_t stack, int64_t value, err *e)
     uint32_t known = s->remap.stacks[stack];
     uint32_t to = known ? known - 1 : symbols_remap_stack(&s->remap, stack, e);
     if (to == MAP_NONE) return false;
+    // New stacks come at the end: room is made for all of the table, not for this one alone.
     if (to >= m->room && !mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
                                    sizeof *m->sums, e)) {
         return false;
@@ -48,6 +49,7 @@ static bool cover(struct merge *m, err *e)
 bool merge_from(struct merge *m, struct arena *a, const struct symbol_table *t,
                 struct merge_source *source, err *e)
 {
+    assert(m->room > 0);  // merge_init was called
     source->into = m;
     if (!symbols_remap_init(&source->remap, a, t, &m->symbols, e)) return false;
     source->remap.names_only = m->names_only;
@@ -117,6 +119,8 @@ bool merge_encode(const struct merge *m, struct arena *scratch, struct buf *symb
     bool *used = ARENA_ARRAY(scratch, bool, t->stack_count);
     uint32_t *ids = ARENA_ARRAY(scratch, uint32_t, t->stack_count);
     if (!used || !ids) return arena_fail(scratch, e);
+    // Sums may have become 0: their stacks are left out of the symbols too.
+    assert(m->room >= t->stack_count);
     for (uint32_t i = 0; i < t->stack_count; i++)
         used[i] = m->sums[i] != 0;
     if (!symbols_encode(t, used, scratch, ids, symbols, e)) return false;

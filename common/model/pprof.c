@@ -68,6 +68,8 @@ static bool truncate(struct exporter *x, const int64_t *sums, const bool *select
         sizes[i] = tree.nodes[i].total;
     const bool *keep = tree_keep(a, &tree, sizes, x->options->max_nodes);
     if (!keep) return arena_fail(a, e);
+    // Parents come before children, so the nearest kept ancestor of a parent is known already. The
+    // root's node is always kept, so stack 0 is, and the search ends there.
     for (uint32_t i = 0; i < t->stack_count; i++) {
         kept[i] = keep[node_of[i]] ? i : kept[t->stacks[i].parent];
         if (!selected[i]) continue;
@@ -142,6 +144,8 @@ static bool make_chains(struct exporter *x)
         if (!x->needed[i]) continue;
         uint32_t parent = t->stacks[i].parent;
         uint32_t frame = t->stacks[i].frame;
+        // pprof has inlined calls as lines of one location, so their frames form a chain with the
+        // frame that they were inlined into.
         bool inlined = parent != 0 && t->frames[frame].inlined;
         x->chain_of[i] = chain(x, &index, inlined ? x->chain_of[parent] : 0, frame);
         x->caller[i] = inlined ? x->caller[parent] : parent;
@@ -176,6 +180,7 @@ static bool number_rows(struct exporter *x)
         struct chain *c = &x->chains[i];
         x->function_ids[t->frames[c->frame].function] = 1;
         x->mapping_ids[t->frames[c->base].mapping] = 1;
+        assert(c->outer < i);
         c->id = c->id ? ++x->location_count : 0;
     }
     x->function_count = number(x->function_ids, t->function_count);
@@ -200,6 +205,8 @@ static uint32_t string(struct exporter *x, str text)
     return x->string_count - 1;
 }
 
+// The id of a string of the table. `outside` is the number of strings that were added before any of
+// the table's: one of them may be the same text, and the message has each text once.
 static uint32_t string_row(struct exporter *x, uint32_t row, uint32_t outside)
 {
     str text = x->t->strings[row];
@@ -342,6 +349,7 @@ static void put_profile(struct exporter *x)
     uint32_t period_type = string(x, h->period_type);
     uint32_t period_unit = string(x, h->period_unit);
     put_type(x, 1, sample_type, sample_unit);
+    // Strings of header and "other" first: string_row compares rows of the table with these only.
     bool others = put_samples(x);
     uint32_t other = others ? string(x, S(TREE_OTHER)) : 0;
     uint32_t outside = x->string_count;
@@ -367,7 +375,7 @@ bool pprof_encode(struct arena *a, const struct symbol_table *t, const int64_t *
     if (!choose(&x, sums, &any, e)) return false;
     if (!any) return true;
     symbols_mark_ancestors(t, x.needed);
-    if (!make_chains(&x) || !number_rows(&x)) return arena_ok(a, e);
+    if (!make_chains(&x) || !number_rows(&x)) return arena_fail(a, e);
     put_profile(&x);
     return buf_ok(out, e);
 }

@@ -109,14 +109,14 @@ static bool make_template(struct arena *a, const struct regex *re, str text,
         i += escaped ? 2 : n;
         from = i;
         int group = escaped ? -1 : group_of(re, name);
-        if (!add_part(a, t, &cap, before)) return arena_ok(a, e);
+        if (!add_part(a, t, &cap, before)) return arena_fail(a, e);
         if (group >= 0 && !add_part(a, t, &cap, (struct relabel_part){{0}, group})) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
     }
     struct relabel_part rest = {str_slice(text, from, text.n), RELABEL_LITERAL};
     assert(t->most <= (re ? regex_group_count(re) : 1));  // relabel.c takes this many matches
-    return add_part(a, t, &cap, rest) || arena_ok(a, e);
+    return add_part(a, t, &cap, rest) || arena_fail(a, e);
 }
 
 // ---- rules
@@ -204,7 +204,7 @@ static bool compile_regex(struct arena *a, str pattern, struct relabel_rule *r, 
     if (!re) return err_wrap(e, "regex");
     if (!arena_defer(a, free_regex, re)) {
         regex_free(re);
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     r->re = re;
     return true;

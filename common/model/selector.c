@@ -294,6 +294,7 @@ static const struct regex *known_regex(const struct selector *sel, str pattern)
 static bool compile(struct arena *a, struct selector *sel, struct matcher *m, err *e)
 {
     if (!is_regex(m) || m->re) return true;
+    // The same pattern twice is compiled once; the arena of the first frees it.
     m->re = known_regex(sel, m->value);
     if (m->re) return true;
     if (!go_on(sel, e)) return false;
@@ -311,6 +312,7 @@ bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
 {
     struct parser p = {.arena = a, .text = text, .sel = sel, .e = e};
     size_t from = sel->n;
+    assert(from == 0 || sel->v);
     bool ok = parse(&p) && check_counts(sel, e);
     // Only after the counts were checked: compiling a regex is what makes a hostile query
     // expensive.
@@ -376,6 +378,7 @@ bool matcher_test(const struct selector *sel, const struct matcher *m, str value
         unasked = 0;
         if (!go_on(sel, e)) return false;
     }
+    assert(!is_regex(m) || m->re);  // selectors are compiled before they are used
     enum regex_answer is = matches(m, value);
     if (is == REGEX_NO_MEMORY)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory to match a regular expression");

@@ -28,6 +28,15 @@ static inline int64_t slot_of(int64_t time_ns, int64_t width)
     return time_ns % width < 0 ? slot - 1 : slot;
 }
 
+// The slot of the nanosecond after a time, so of a border the slot that begins there. It is
+// floor(t / width): nothing is added to the time, which may be any that a damaged block has.
+static inline int64_t slot_after(int64_t time_ns, int64_t width)
+{
+    assert(width > 0);
+    int64_t slot = time_ns / width;
+    return time_ns % width < 0 ? slot - 1 : slot;
+}
+
 // Where a slot begins (exclusive); saturates. It ends, inclusive, where the next begins.
 static inline int64_t slot_start(int64_t slot, int64_t width)
 {

@@ -65,6 +65,7 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
 void symbols_seed(struct symbols *s, struct hash_key key)
 {
     // Rows that were added under another key would not be found any more.
+    assert(s->index);
     for (size_t i = 0; i < TABLES; i++)
         assert(s->index->maps[i].count == 0);
     s->index->key = key;
@@ -93,6 +94,7 @@ void symbols_release(struct symbols *s)
 static bool reserve(struct symbols *s, enum table table, void *column, uint32_t count,
                     uint32_t more, size_t size, err *e)
 {
+    // A hint only: what does not fit is refused when the row is added (more_room).
     if (more > MAP_NONE - count) more = MAP_NONE - count;
     return mem_grow_bare(s->budget, column, &s->index->caps[table], (size_t)count + more, size,
                          e) &&
@@ -118,6 +120,7 @@ bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e)
 // Ends an add: the row is in its column already, and counts once the index has it.
 static uint32_t finish(struct symbols *s, enum table table, uint64_t hash, uint32_t *count, err *e)
 {
+    assert(*count < s->index->caps[table]);
     if (!map_put(&s->index->maps[table], hash, *count, e)) return MAP_NONE;
     return (*count)++;
 }
@@ -151,6 +154,7 @@ static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
     c->size = size;
     c->used = 0;
     s->index->chunk_bytes += size;
+    // Behind the first, which has room for short strings still.
     struct chunk **at = odd && first ? &first->next : &s->index->chunks;
     c->next = *at;
     *at = c;
@@ -170,6 +174,7 @@ uint32_t symbols_string(struct symbols *s, str text, err *e)
     if (!room(s, STRINGS, &t->strings, t->string_count, sizeof *t->strings, e)) return MAP_NONE;
     struct chunk *c = chunk_for(s, text.n, e);
     if (!c) return MAP_NONE;
+    assert(c->size - c->used >= text.n);
     char *at = c->bytes + c->used;
     memcpy(at, text.p, text.n);
     t->strings[t->string_count] = (str){at, text.n};
@@ -205,6 +210,7 @@ uint32_t symbols_function_at(struct symbols *s, const struct symbol_function *f,
     struct symbol_table *t = &s->t;
     assert(f->name < t->string_count && f->system_name < t->string_count);
     assert(f->filename < t->string_count);
+    // Row 0 is the empty one, and in no index.
     if ((f->name | f->system_name | f->filename) == 0 && f->start_line == 0) return 0;
     const uint64_t words[] = {(uint64_t)f->name << 32 | f->system_name, f->filename,
                               (uint64_t)f->start_line, 0};
@@ -348,7 +354,7 @@ uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *
 {
     struct symbol_table *t = &s->t;
     assert(parent < t->stack_count && frame < t->frame_count);
-    if (frame == 0) return parent;
+    if (frame == 0) return parent;  // the empty frame adds no row
     uint64_t hash = 0;
     uint32_t row = find_stack(s, parent, frame, &hash);
     if (row != MAP_NONE) return row;
@@ -389,11 +395,13 @@ struct symbol_table symbols_rest(const struct symbol_table *t, const struct symb
 
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame)
 {
+    assert(frame < t->frame_count);
     return t->strings[t->functions[t->frames[frame].function].name];
 }
 
 void symbols_mark_ancestors(const struct symbol_table *t, bool *used)
 {
+    // From the last row on: parents come before children, so a mark is passed on to the root.
     for (uint32_t i = t->stack_count; i-- > 1;) {
         if (used[i]) used[t->stacks[i].parent] = true;
     }

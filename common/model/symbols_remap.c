@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // symbols_remap.c - copies rows of one table into another when they are first asked for, and notes
-// their new numbers.
+// their new numbers + 1, so that 0 says that a row was not copied yet.
+//
+// Most rows of a source are in the target already, as a service has the same symbols in each of its
+// blocks. With hints (symbols_remap_hint) such rows are found before any is copied, some at a time:
+// first the lines of memory that all of them need are fetched, then they are compared. A row that
+// is not found, or not as guessed, takes the ordinary way.
 #include "model/symbols.h"
 
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
@@ -71,6 +76,7 @@ static uint32_t guess_function(struct symbols_remap *m, const struct symbol_func
 // Finds functions [from, to) that the target has, or at least their names.
 static void find_functions(struct symbols_remap *m, uint32_t from, uint32_t to)
 {
+    assert(from <= to && to - from <= TOGETHER && m->hints);
     uint64_t hashes[TOGETHER];
     uint32_t maybe[TOGETHER];
     const struct symbol_table *t = &m->to->t;
@@ -135,6 +141,7 @@ static bool translate(const struct symbols_remap *m, uint32_t row, struct symbol
 // Finds frames [from, to) that the target has.
 static void find_frames(struct symbols_remap *m, uint32_t from, uint32_t to)
 {
+    assert(from <= to && to - from <= TOGETHER);
     struct symbol_frame frames[TOGETHER];
     uint32_t rows[TOGETHER];
     uint64_t hashes[TOGETHER];

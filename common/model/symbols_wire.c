@@ -113,6 +113,8 @@ static void give_numbers(uint32_t *ids, uint32_t count)
         ids[i] = ids[i] ? next++ : 0;
 }
 
+// Marks the rows that used stacks need, from stacks down to strings, and numbers them. A row needs
+// rows of the tables below it only, so one pass for each table is enough.
 static bool renumber(struct encoder *x, const struct symbol_table *t, const bool *used,
                      struct arena *a)
 {
@@ -179,6 +181,7 @@ static uint64_t value_of(const struct encoder *x, const struct column *c, uint32
     return 0;
 }
 
+// A column of zeros is left out: readers take it for that.
 static bool is_zero(const struct encoder *x, const struct column *c)
 {
     for (uint32_t i = 1; i < x->rows[c->table].count; i++) {
@@ -279,6 +282,8 @@ static void put_whole_column(const struct encoder *x, uint32_t field, const stru
 
 static void put_whole(const struct encoder *x, const struct symbol_table *t)
 {
+    // Strings are most of the bytes: room for all of them is made at once, and then they are copied
+    // without asking.
     size_t bytes = 0;
     for (uint32_t i = 1; i < t->string_count; i++)
         bytes += 1 + varint_size(t->strings[i].n) + t->strings[i].n;
@@ -294,8 +299,9 @@ bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena
                     uint32_t *stack_ids, struct buf *out, err *e)
 {
     struct encoder x = {.out = out};
+    assert(!used || a);
     rows_of(t, &none_had, x.rows);
-    if (used && !renumber(&x, t, used, a)) return arena_ok(a, e);
+    if (used && !renumber(&x, t, used, a)) return arena_fail(a, e);
     for (uint32_t i = 0; stack_ids && i < t->stack_count; i++)
         stack_ids[i] = id_of(&x, STACKS, i);
     if (!used) {

@@ -90,6 +90,8 @@ static void name_merge(const struct symbol_table *t, const struct name *v, struc
     }
 }
 
+// A merge sort, between two arrays; returns the one that has the result. (qsort has no place for
+// the table of strings.)
 static struct name *name_sort(const struct symbol_table *t, struct name *v, struct name *spare,
                               size_t n)
 {
@@ -123,6 +125,7 @@ static bool rank(struct arena *a, const struct symbol_table *t, const bool *need
         if (out->of[i] && t->strings[i].n > 0)
             names[count++] = (struct name){head_of(t->strings[i]), i};
     }
+    // A stack whose name is empty was counted above, so there may be fewer.
     names = name_sort(t, names, spare, count);
     // A decoded table may hold a name twice: both rows get one rank.
     for (uint32_t i = 0; i < count; i++) {
@@ -166,6 +169,7 @@ static uint32_t child(struct builder *x, uint32_t parent, uint32_t name, const s
         map_stepped();
         if (x->tree.nodes[node].parent == parent && x->ranks[node] == name) return node;
     }
+    assert(x->tree.count <= x->size / 2 + 1);
     uint32_t node = x->tree.count++;
     x->tree.nodes[node] = (struct tree_node){.name = r->names[name], .parent = parent};
     x->ranks[node] = name;
@@ -221,13 +225,13 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
     memcpy(needed, selected, t->stack_count * sizeof *needed);
     symbols_mark_ancestors(t, needed);
     struct ranks ranks = {0};
-    if (!rank(a, t, needed, &ranks)) return arena_ok(a, e);
+    if (!rank(a, t, needed, &ranks)) return arena_fail(a, e);
     uint32_t most = 0;
     // Each needed stack makes one node at most.
     for (uint32_t i = 1; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
-    if (!init(&x, a, most)) return arena_ok(a, e);
+    if (!init(&x, a, most)) return arena_fail(a, e);
     for (uint32_t i = 1; i < t->stack_count; i++) {
         if (!needed[i]) continue;
         uint32_t name = name_row(t, i);
@@ -237,7 +241,7 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
         if (!selected[i] || nodes[i] == 0) continue;
         if (!sum_add(&x.tree.nodes[nodes[i]].self, sums[i])) return overflow(e);
     }
-    if (!link_children(&x, a, ranks.count)) return arena_ok(a, e);
+    if (!link_children(&x, a, ranks.count)) return arena_fail(a, e);
     *out = x.tree;
     *node_of = nodes;
     return add_up(out, e);
@@ -268,9 +272,12 @@ static int64_t kth_largest(const int64_t *v, size_t n, uint64_t k)
             uint64_t key = (uint64_t)v[i] ^ sign;
             if ((key & mask) == known) counts[key >> shift & 0xff]++;
         }
+        // From the largest byte on; k becomes the place among the numbers that have this byte too.
         unsigned byte = 255;
-        for (; counts[byte] < k; byte--)
+        for (; counts[byte] < k; byte--) {
+            assert(byte > 0);
             k -= counts[byte];
+        }
         known |= (uint64_t)byte << shift;
         mask |= (uint64_t)0xff << shift;
     }

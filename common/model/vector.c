@@ -82,7 +82,7 @@ static void sort(struct vector_entry *v, size_t n)
 bool vector_normalise(struct vector_entry *v, size_t *n, err *e)
 {
     sort(v, *n);
-    size_t count = 0;
+    size_t count = 0;  // never above i, so sums are written over entries that were added already
     for (size_t i = 0; i < *n;) {
         struct vector_entry sum = v[i++];
         for (; i < *n && v[i].stack == sum.stack; i++) {
@@ -132,6 +132,7 @@ static void begin(struct writer *w, struct buf *out, size_t n, uint64_t divisor)
 
 static void end_block(struct writer *w)
 {
+    assert(w->used <= sizeof w->block);
     buf_put(w->out, w->block, w->used);
     w->n = 0;
     w->used = 0;
@@ -167,6 +168,7 @@ size_t vector_encode_column(const uint32_t *stacks, const int64_t *values, size_
 {
     uint64_t divisor = 0;
     size_t count = 0;
+    assert(stride > 0);
     for (size_t i = 0; i < n; i++) {
         int64_t value = values[i * stride];
         if (value == 0) continue;
@@ -213,6 +215,7 @@ bool vector_open(struct vector_reader *r, str bytes, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "vector: divisor %llu is not a positive int64",
                        (unsigned long long)divisor);
     }
+    // An entry takes two bytes at least, so a number that was made up is seen before it is used.
     if (r->left > (uint64_t)(r->end - r->at) / 2) {
         return err_set(e, ERR_INVALID_ARGUMENT, "vector: %llu entries do not fit %zu bytes",
                        (unsigned long long)r->left, bytes.n);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// conn.c - a connection from accept to close: its states, which protocol it speaks, and what waits
+// to be written.
 #include "net/conn.h"
 
 #include "net/exchange.h"
@@ -62,6 +65,7 @@ void conn_timed_out(const char *kind)
 
 size_t conn_pending(const struct conn *c)
 {
+    assert(c->out_at <= c->out.n);
     return c->out.n - c->out_at + c->lent.n;
 }
 
@@ -79,6 +83,7 @@ static void count_output(struct conn *c)
     struct mem_budget *memory = o->answers ? o->answers : o->memory;
     size_t room = c->out.room > CONN_OUT_KEEP ? c->out.room : 0;
     err e = {0};
+    // Small output is not counted, so that short answers cost no update of shared counters.
     if (room < c->out_counted) {
         mem_unreserve(memory, c->out_counted - room);
         c->out_counted = room;
@@ -118,6 +123,7 @@ static void undirty(struct conn *c)
 void conn_put(struct conn *c, const void *p, size_t n)
 {
     assert(c->lent.n == 0);  // output is `out`, then `lent`: these bytes would overtake it
+    // An answer may come after its client left; the protocol need not ask.
     if (c->state == CONN_CLOSED) return;
     buf_put(&c->out, p, n);
     if (c->out.failed) conn_close(c);
@@ -169,6 +175,7 @@ void conn_end(struct conn *c)
 {
     struct shard *s = c->shard;
     if (c->state != CONN_CLOSED) enter(c, CONN_CLOSED);
+    assert(!s->loop || loop_is_here(s->loop));
     undirty(c);
     while (c->exchanges)
         exchange_abandon(c->exchanges);
@@ -189,6 +196,7 @@ void conn_end(struct conn *c)
     if (c->turned_away) atomic_fetch_sub(&server->turned_away, 1);
     reader_drop(c->reader);
     mem_free(NULL, c, sizeof *c);
+    // Without connections there are no time limits, and the loop may sleep.
     if (!s->first && s->loop) uv_timer_stop(&s->sweep);
     // The count goes down last, after `turned_away`: admit reads them in the opposite order.
     if (atomic_fetch_sub(&server->connections, 1) != 1 || !atomic_load(&server->draining)) return;
@@ -207,6 +215,7 @@ void conn_close(struct conn *c)
 {
     if (c->state == CONN_CLOSED) return;
     undirty(c);
+    assert(!c->dirty_link);
     enter(c, CONN_CLOSED);
     // Exchanges stay in the list until conn_end: callers up the stack may hold one.
     for (struct exchange *ex = c->exchanges; ex; ex = ex->next) {
@@ -229,6 +238,7 @@ static void linger(struct conn *c)
         conn_close(c);
         return;
     }
+    assert(pending_on_wire(c) == 0);
     enter(c, CONN_LINGER);
     c->mark_ns = c->shard->now_ns;
 }
@@ -241,6 +251,7 @@ static void open_protocol(struct conn *c, const struct conn_ops *ops)
     c->ops = ops;
     enter(c, CONN_OPEN);
     ops->open(c);
+    // open may have closed it already, for want of memory.
     if (conn_is_draining(c) && c->state == CONN_OPEN) ops->drain(c);
 }
 
@@ -265,6 +276,8 @@ static void sniff(struct conn *c, const char *p, size_t n)
         keep_input(c, p, n);
         return;
     }
+    // The kept bytes are fewer than the preface has, and the protocol gets them first.
+    assert(c->in.n < H2_PREFACE_BYTES);
     open_protocol(c, like_h2 ? &h2_ops : &h1_ops);
     struct buf before = buf_take(&c->in);  // the protocol keeps its own bytes in c->in
     if (before.n && c->state == CONN_OPEN) c->ops->feed(c, before.p, before.n);
@@ -287,6 +300,7 @@ void conn_plain(struct conn *c, const char *p, size_t n)
 void conn_feed(struct conn *c, const char *p, size_t n)
 {
     if (!takes_input(c) || n == 0) return;
+    assert(n <= CONN_CHUNK);
     struct tls_context *context = c->shard->server->tls;
     // A port with TLS takes plain HTTP as well, unless tls_required: probes and local tools use it.
     bool first = c->state == CONN_SNIFF && !c->tls && c->in.n == 0;
@@ -348,6 +362,7 @@ static void read_socket(struct conn *c)
             input_over(c);
             return;
         }
+        // conn_feed may close the connection; wants_input ends the loop then.
         metric_add(&net_bytes_in, (uint64_t)n);
         conn_feed(c, s->chunk, (size_t)n);
         if ((size_t)n < sizeof s->chunk) return;  // the socket is empty: saves a call
@@ -361,6 +376,7 @@ static void inspect_input(struct conn *c, int events)
     if (c->input == CONN_INPUT_HANGUP || c->input == CONN_INPUT_OVER) return;
     bool readable = events & UV_READABLE;
     bool wanted = wants_input(c);
+    // Readable and wanted: read_socket reads next, and finds a FIN itself.
     enum conn_input now = readable && !wanted ? CONN_INPUT_UNREAD : CONN_INPUT_MORE;
     if ((events & UV_DISCONNECT) && !readable && !wanted) {
         now = CONN_INPUT_HANGUP;
@@ -374,6 +390,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
     struct conn *c = CONTAINER_OF(h, struct conn, poll);
     shard_tick(c->shard);
+    // Before anything else: an event may make output, and a worker must not send at the same time.
     conn_recall(c);
     if (status < 0) {
         conn_close(c);
@@ -388,6 +405,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
 void conn_recall(struct conn *c)
 {
+    // Only HTTP/1.1 makes offers, and has one exchange at a time.
     if (c->exchanges) exchange_recall(c->exchanges);
 }
 
@@ -433,6 +451,7 @@ static bool send_some(struct conn *c)
             iov[count++] = (struct iovec){c->out.p + c->out_at, c->out.n - c->out_at};
         if (c->lent.n) iov[count++] = (struct iovec){conn_unconst(c->lent.p), c->lent.n};
     }
+    // Under TLS there may be output that makes no record yet: the handshake waits for the client.
     if (count == 0 || (count == 1 && iov[0].iov_len == 0)) return false;
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = count};
     assert(c->fd >= 0);
@@ -475,6 +494,7 @@ static bool flush(struct conn *c)  // true: nothing is left to send
 static void set_interest(struct conn *c, bool eager)
 {
     if (c->fd < 0) return;
+    assert(c->state != CONN_CLOSED);
     int interest = 0;
     bool may_leave = c->input == CONN_INPUT_MORE || c->input == CONN_INPUT_UNREAD;
     if (wants_input(c)) interest |= UV_READABLE;
@@ -505,6 +525,7 @@ void conn_send_output(struct conn *c)
     }
     if (empty && c->state == CONN_FINISH) {
         if (c->tls) tls_say_goodbye(c);  // close_notify is output, so it has to be sent as well
+        // If the socket took not all, it wakes us when it is writable, and this comes again.
         if (flush(c)) linger(c);
     }
     if (c->state != CONN_CLOSED) set_interest(c, rounds == ROUNDS_A_TURN);
@@ -514,6 +535,7 @@ void shard_send_output(struct shard *s)
 {
     while (s->dirty) {
         struct conn *c = s->dirty;
+        // Taken out first: what happens in its turn may mark it, or others, again.
         undirty(c);
         conn_send_output(c);
     }
@@ -539,6 +561,7 @@ void conn_sweep(struct conn *c)
         if (now > c->mark_ns + LINGER_NS) conn_close(c);
         return;
     }
+    // A client that does not read is late whatever the protocol waits for, so this comes first.
     if (pending_on_wire(c) > 0 && now > c->write_ns + o->write_timeout_ns) {
         conn_timed_out("write");
         conn_reset(c);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// exchange.c - the states of a request and who may move them; see the head of exchange.h.
 #include "net/exchange.h"
 
 #include "net/metrics.h"
@@ -73,6 +75,7 @@ static void unlink_conn(struct exchange *ex)
 {
     struct conn *c = ex->conn;
     if (!c) return;
+    assert(c->exchanges && (ex->prev || c->exchanges == ex));
     if (ex->prev)
         ex->prev->next = ex->next;
     else
@@ -92,6 +95,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     struct exchange *ex = mem_alloc(from, sizeof *ex, &e);
     if (!ex) ex = mem_alloc(from = o->refusals, sizeof *ex, &e);  // to say that memory is used up
     if (!ex) return NULL;
+    // Freed to the budget that it came from, whichever that was.
     ex->from = from;
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
     ex->x.req.arena.setting = "server.request_memory";
@@ -99,6 +103,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     ex->x.tls = c->tls != NULL;
     ex->x.peer = arena_str(&ex->x.req.arena, str_of(c->peer));
     ex->server = s;
+    assert(!c->shard->loop || loop_is_here(c->shard->loop));  // tests have no loop
     ex->reader = reader_share(c->reader);
     ex->loop = c->shard->loop;
     ex->mark_ns = c->shard->now_ns;
@@ -115,6 +120,7 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
 {
     struct exchange *ex = mem_alloc(NULL, sizeof *ex, e);
     if (!ex) return NULL;
+    assert(done && call && asker);
     const struct server_options *o = &s->options;
     ex->server = s;
     ex->done = done;
@@ -144,6 +150,7 @@ static void free_now(struct exchange *ex)
     arena_release(&ex->kept);
     buf_release(&ex->x.body);
     buf_release(&ex->x.out);
+    // Exchanges from inside the process have no loop, and no lock was made for them.
     if (ex->loop) lock_release(&ex->lock);
     mem_free(ex->from, ex, sizeof *ex);
     // Sequentially consistent with server_close, which sets `draining` before it looks at the
@@ -159,6 +166,7 @@ void exchange_spare(struct exchange *ex)
     assert(!ex->spare && state_of(ex) == EXCHANGE_HEAD);
     ex->spare = true;
     ex->kept = ex->x.req.arena;
+    // Kept, not released: the head that was read so far lies in it.
     const struct server_options *o = &ex->server->options;
     arena_init(&ex->x.req.arena, o->refusals, o->head_max * 4 + REFUSAL_MAX);
 }
@@ -171,6 +179,7 @@ str exchange_answer(const struct exchange *ex)
 static void clear_answer(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
+    assert(ex->refused || ex->spare);
     buf_release(&x->out);
     buf_init(&x->out, ex->server->options.refusals, REFUSAL_MAX);
     x->fixed = (str){0};
@@ -185,6 +194,7 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     struct http_exchange *x = &ex->x;
     assert(!ex->refused);
     ex->refused = true;
+    assert(status >= 400 && e->code != ERR_OK);
     metric_add_to(&net_refused, str_of(reason), 1);
     buf_release(&x->body);
     if (!ex->spare) {
@@ -214,6 +224,8 @@ static void add_retry_after(struct http_exchange *x)
 static void answer(struct exchange *ex)
 {
     unsigned status = ex->x.status;
+    assert(status >= 200 && status <= 599);
+    assert(ex->done || !ex->loop || loop_is_here(ex->loop));
     add_retry_after(&ex->x);
     if (ex->done) {
         set_state(ex, EXCHANGE_ANSWER);
@@ -221,6 +233,8 @@ static void answer(struct exchange *ex)
         return;
     }
     if (!ex->conn || ex->conn->state == CONN_CLOSED) {
+        // The client left meanwhile. EXCHANGE_ANSWER is passed through, so that DONE has one
+        // predecessor for all that were answered.
         metric_add(&net_gone, 1);
         set_state(ex, EXCHANGE_ANSWER);
         exchange_end(ex);
@@ -232,8 +246,10 @@ static void answer(struct exchange *ex)
     bool head = ex->no_body || str_is(ex->x.method, "HEAD");
     ex->body_only_head = head || status == 204 || status == 304;
     arena_release(&ex->kept);  // a refusal has its own arena, and needs nothing of this one
+    // Now, because the time for reading counts from here, not from when the worker was done.
     held_send(ex);
     struct conn *c = ex->conn;
+    // From here on ex may be gone: HTTP/1.1 ends an exchange whose small answer was copied.
     c->ops->answer(c, ex);
     conn_dirty(c);
 }
@@ -247,6 +263,7 @@ void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const c
 void exchange_reject(struct exchange *ex, unsigned status, const err *e, const char *reason)
 {
     metric_add_to(&net_refused, str_of(reason), 1);
+    assert(status >= 400 && status <= 599);
     if (!ex->spare) exchange_spare(ex);
     clear_answer(ex);
     ex->x.status = status;
@@ -297,6 +314,7 @@ static bool withdraw_offer(struct exchange *ex)
 // socket takes nothing, or is broken; the loop will find that out as well.
 static bool put_on_wire(struct exchange *ex, str bytes)
 {
+    assert(lock_is_mine(&ex->lock) && bytes.n > 0);
     ssize_t n = send(ex->fd, bytes.p, bytes.n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n <= 0) return false;
     metric_add(&net_bytes_out, (uint64_t)n);
@@ -313,6 +331,7 @@ static bool send_answer(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
     if (!ex->ops || ex->refused || x->status != 200 || x->hold_until_mono_ns) return false;
+    // Refusals, held answers and all but 200 are rare. The loop sends those, which knows all cases.
     str body = exchange_answer(ex);
     if (body.n > SENT_BODY_MAX || atomic_load(&ex->server->draining)) return false;
     struct buf b;
@@ -325,6 +344,8 @@ static bool send_answer(struct exchange *ex)
         buf_release(&x->body);
         if (!x->req.arena.hooks) arena_release(&x->req.arena);  // a hook may take any lock
         set_offer(ex, OFFER_USED);
+        // "Later": the loop need not wake for it. The next event of this connection finds the
+        // exchange.
         loop_post_later(ex->loop, &ex->given_back);
     }
     lock_give(&ex->lock);
@@ -351,6 +372,7 @@ static void on_sent(struct exchange *ex)
     // the exchange, which is freed below.
     lock_take(&ex->lock);
     lock_give(&ex->lock);
+    assert(ex->offer == OFFER_USED);
     struct conn *c = ex->conn;
     set_state(ex, EXCHANGE_ANSWER);
     if (!c || c->state == CONN_CLOSED) {
@@ -367,6 +389,7 @@ static void offer(struct exchange *ex)
     assert(!ex->offered && state_of(ex) == EXCHANGE_QUEUED);
     const struct conn *c = ex->conn;
     if (!c || !c->ops->offers || !c->ops->offers(c, ex)) return;
+    // Copied, because the worker must not touch the connection, which is the loop's.
     ex->ops = c->ops;
     ex->fd = c->fd;
     ex->offered = true;
@@ -375,6 +398,7 @@ static void offer(struct exchange *ex)
 
 static void give_back(struct exchange *ex)
 {
+    // The last line of a job that touches ex: after the post it is the loop's.
     if (ex->done) return answer(ex);
     if (!send_answer(ex)) loop_post(ex->loop, &ex->given_back);
 }
@@ -386,6 +410,7 @@ static void on_job_run(struct job *j)
     set_state(ex, EXCHANGE_RUNNING);
     bool ok = held_may_begin(ex, &e);
     if (ok) run_handler(ex);
+    // Before the answer is counted nothing of it may leave; a refusal has a small arena of its own.
     if (ok && !ex->refused) ok = held_begin(ex, &e);
     if (!ok) refuse(ex, 429, &e, "answers_unread");
     give_back(ex);
@@ -394,6 +419,7 @@ static void on_job_run(struct job *j)
 static void on_job_refuse(struct job *j, const err *e)
 {
     struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
+    // Not run, but the states of an exchange have one way from QUEUED to an answer by a worker.
     set_state(ex, EXCHANGE_RUNNING);
     refuse(ex, err_http_status(e->code), e, "lane");
     give_back(ex);
@@ -419,6 +445,7 @@ static void on_hold_closed(uv_handle_t *h)
 static void hold_end(struct exchange *ex)
 {
     struct hold *hold = ex->hold;
+    assert(hold && hold->ex == ex);
     ex->hold = NULL;
     uv_close((uv_handle_t *)&hold->timer, on_hold_closed);
 }
@@ -440,6 +467,7 @@ static bool hold_begin(struct exchange *ex)
     struct hold *hold = mem_alloc(NULL, sizeof *hold, &e);
     if (!hold) return false;  // without memory the answer goes out sooner than wanted
     uv_loop_t *uv = loop_uv(ex->loop);
+    assert(!ex->hold);
     hold->ex = ex;
     hold->server = ex->server;
     ex->hold = hold;
@@ -455,6 +483,7 @@ static void on_given_back(struct loop_task *t)
 {
     struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
     loop_assert(ex->loop);
+    // The worker sent it: only the exchange's end is left to do.
     if (ex->offer == OFFER_USED) return on_sent(ex);
     if (hold_begin(ex)) return;
     if (ex->conn) shard_tick(ex->conn->shard);
@@ -473,6 +502,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     const struct server *s = ex->server;
     assert(state_of(ex) == EXCHANGE_HEAD);
     ex->vital = exchange_is_vital(ex, length);
+    // Before the application is asked, so that its look-ups too have room when memory is used up.
     if (ex->vital) arena_move(&x->req.arena, s->options.reserve);
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
     enum head_verdict verdict = s->app.head(s->app.self, x);
@@ -489,6 +519,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
             answer(ex);
         return false;
     }
+    // By the announced length, before a byte of it is read. UINT64_MAX: chunked, so unknown.
     if (length != UINT64_MAX && length > x->body_max) {
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is %llu bytes, limit %zu",
                 (unsigned long long)length, x->body_max);
@@ -497,6 +528,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     }
     // The cap is the announced length, so that the last doubling does not go beyond it. Memory is
     // taken only as bytes arrive: otherwise a thousand heads could claim all of it.
+    assert(verdict == HEAD_READ_BODY && !ex->refused);
     buf_init(&x->body, x->req.arena.budget, (size_t)MIN(length, (uint64_t)x->body_max));
     set_state(ex, EXCHANGE_BODY);
     return true;
@@ -517,6 +549,7 @@ bool exchange_body_lent(struct exchange *ex, str body)
 {
     assert(ex->done);
     if (!body_fits(ex, body.n)) return false;
+    // The asking job waits until the answer is there, so its bytes need no copy.
     buf_lend(&ex->x.body, body);
     return true;
 }
@@ -568,6 +601,7 @@ void exchange_body_end(struct exchange *ex)
     }
     ex->job = (struct job){.req = &x->req, .run = on_job_run, .refuse = on_job_refuse};
     ex->given_back.run = on_given_back;
+    // Before the job is in the lane: from then on a worker may be at it.
     offer(ex);
     err e = {0};
     if (!lane_submit(x->lane, &ex->job, &e))
@@ -596,6 +630,7 @@ bool exchange_withdraw(struct exchange *ex)
 
 void exchange_abandon(struct exchange *ex)
 {
+    assert(!ex->done);  // a call from inside has no connection that could leave
     enum exchange_state state = state_of(ex);
     if (state == EXCHANGE_QUEUED || state == EXCHANGE_RUNNING) {
         // The worker has it. Without a connection on_given_back frees it instead of answering.

@@ -123,6 +123,7 @@ static void next_request(struct conn *c)
     struct h1 *h = &c->h1;
     assert(h->exchange);
     bool rest = !h->body_whole;
+    assert(h->exchange && c->lent.n == 0);
     h->served++;
     h->exchange = NULL;
     c->mark_ns = c->shard->now_ns;
@@ -146,12 +147,14 @@ static void h1_answer(struct conn *c, struct exchange *ex)
     struct h1 *h = &c->h1;
     assert(h->exchange == ex && h->phase != H1_WRITE);
     if (is_last(c)) h->keep_alive = false;
+    // Before the head is written: it tells the client whether the connection stays.
     decide_rest(c);
     str body = exchange_answer(ex);
     put_head(c, ex, body.n);
     if (ex->body_only_head) body.n = 0;
     if (body.n > COPY_MAX) {
         enter(h, H1_WRITE);
+        // Borrowed until h1_more, which ends the exchange.
         conn_lend(c, body);
         return;
     }
@@ -187,6 +190,8 @@ static void h1_sent(struct conn *c, struct exchange *ex)
         conn_close(c);
         return;
     }
+    // The head that was sent says keep-alive; closing after it is allowed at any time.
+    assert(h->phase == H1_WAIT && h->body_whole);
     if (is_last(c)) h->keep_alive = false;
     str rest = buf_view(&ex->x.out);
     if (rest.n) conn_put(c, rest.p, rest.n);
@@ -236,12 +241,14 @@ static void body_is_whole(struct conn *c)
 static void on_head(struct conn *c, const char *p, size_t n)
 {
     struct h1 *h = &c->h1;
+    assert(h->phase == H1_HEAD && n > 0);
     struct exchange *ex = exchange_new(c, 11);
     if (!ex) {
         conn_close(c);
         return;
     }
     enter(h, H1_WAIT);
+    // WAIT while the application decides: it may answer at once, and then next_request moves on.
     h->exchange = ex;
     struct h1_head head = {0};
     err e = {0};
@@ -267,6 +274,7 @@ static void on_head(struct conn *c, const char *p, size_t n)
         exchange_refuse(ex, 429, &e, "memory");
         return;
     }
+    // After an answer ex is gone, and the phase is that of the next request.
     if (!exchange_head(ex, length)) return;
     if (h->body_whole) {
         body_is_whole(c);
@@ -285,6 +293,7 @@ static size_t collect_head(struct conn *c, const char *p, size_t n)
     assert(!h->exchange);
     enum h1_scan_result found = h1_scan(&h->scan, p, MIN(n, limit));
     err e = {0};
+    // The scan remembers how far it came, so a head that arrives byte by byte costs no square.
     if (found == H1_WHOLE) {
         size_t end = h->scan.at;
         on_head(c, p + h->scan.begin, end - h->scan.begin);
@@ -304,6 +313,7 @@ static size_t read_body(struct conn *c, const char *p, size_t n)
 {
     struct h1 *h = &c->h1;
     size_t take = (size_t)MIN((uint64_t)n, h->left);
+    assert(h->exchange);
     h->left -= take;
     // Before exchange_body, which may refuse and so begin the next request.
     if (h->left == 0) h->body_whole = true;
@@ -315,6 +325,7 @@ static size_t read_chunks(struct conn *c, const char *p, size_t n)
 {
     struct h1 *h = &c->h1;
     str data = {0};
+    assert(h->exchange);
     size_t used = h1_chunks_feed(&h->chunks, p, n, &data);
     if (data.n && !exchange_body(h->exchange, data.p, data.n)) return used;
     // A chunk that is announced larger than the limit is refused before its bytes come.
@@ -336,6 +347,7 @@ static size_t discard(struct conn *c, size_t n)
     struct h1 *h = &c->h1;
     size_t take = (size_t)MIN((uint64_t)n, h->left);
     h->left -= take;
+    assert(!h->exchange);
     if (h->left > 0) return take;
     h->body_whole = true;
     enter(h, H1_HEAD);
@@ -358,6 +370,8 @@ static size_t advance(struct conn *c, const char *p, size_t n)
             used += read_chunks(c, p + used, n - used);
         else if (h->phase == H1_DISCARD)
             used += discard(c, n - used);
+        // WAIT and WRITE use nothing, nor does a head that is not whole: the caller keeps those
+        // bytes.
         if (used == before) break;
     }
     return c->state == CONN_OPEN ? used : n;  // the connection ends: drop the rest
@@ -368,6 +382,7 @@ static void advance_kept(struct conn *c)
     struct buf *in = &c->in;
     size_t used = advance(c, in->p, in->n);
     assert(used <= in->n);
+    // advance has parsed straight from this buffer; on_head copied its head, so it may move now.
     in->n -= used;
     if (in->n)
         memmove(in->p, in->p + used, in->n);
@@ -393,6 +408,7 @@ static void h1_feed(struct conn *c, const char *p, size_t n)
         n -= used;
     }
     if (n == 0) return;
+    // Bytes that came before are used first. Those that are left of p are kept behind them.
     bool had = c->in.n > 0;
     buf_put(&c->in, p, n);
     if (c->in.failed)
@@ -412,6 +428,7 @@ static bool h1_more(struct conn *c)
         next_request(c);
         if (c->state != CONN_OPEN) return false;
     }
+    assert(h->phase != H1_WRITE);
     if (h->phase == H1_WAIT) return false;
     size_t before = c->in.n;
     if (before) advance_kept(c);
@@ -423,6 +440,7 @@ static bool h1_more(struct conn *c)
 static bool h1_wants_input(const struct conn *c)
 {
     const struct h1 *h = &c->h1;
+    // Only as long as another read fits: c->in has room for a head and two reads (conn_new).
     if (h->phase == H1_HEAD) return c->in.n < c->in.cap - 2 * CONN_CHUNK;
     // While an answer is made, one chunk is read: so we see whether the client has left.
     if (h->phase == H1_WAIT || h->phase == H1_WRITE) return c->in.n == 0;

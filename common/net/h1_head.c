@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// h1_head.c - finds the end of a head, parses it in place, and reads chunked bodies.
 #include "net/h1_head.h"
 
 #include "base/search.h"
@@ -10,6 +12,7 @@
 enum h1_scan_result h1_scan(struct h1_scan *s, const char *p, size_t n)
 {
     while (s->at < n) {
+        assert(s->begin <= s->line && s->line <= s->at);
         const char *lf = memchr(p + s->at, '\n', n - s->at);
         size_t stop = lf ? (size_t)(lf - p) : n;
         const char *cr = memchr(p + s->at, '\r', stop - s->at);
@@ -19,6 +22,8 @@ enum h1_scan_result h1_scan(struct h1_scan *s, const char *p, size_t n)
             s->at = cr ? (size_t)(cr - p) : n;
             return H1_MORE;
         }
+        // LF alone: some readers take it for the end of a line, others not, and that is how
+        // requests are smuggled past a proxy.
         if (!cr) return H1_BROKEN;
         bool empty = stop - 1 == s->line;
         bool first = s->line == s->begin;
@@ -50,6 +55,7 @@ struct request_line {
 static bool split_request_line(str line, struct request_line *l)
 {
     str version = {0};
+    // Each split takes one space: two in a row make an empty target or a longer version.
     l->method = str_split(line, ' ', &version);
     l->target = str_split(version, ' ', &version);
     if (!http_is_token(l->method) || l->target.n == 0 || version.n != 8) return false;
@@ -91,6 +97,7 @@ static bool split_target(struct h1_head *h, str target, err *e)
     } else if (!str_starts(target, S("/")) && !str_is(target, "*")) {
         return err_set(e, ERR_INVALID_ARGUMENT, "request target is not a path");
     }
+    // "http://host" and "http://host?query" have an empty path, which means "/".
     h->path = str_split(target, '?', &h->query);
     if (h->path.n == 0) h->path = S("/");
     return true;
@@ -120,6 +127,7 @@ static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_
 {
     str name = at->name;
     str value = at->value;
+    assert(name.n > 0);
     if (str_is(name, "host")) {
         f->hosts++;
         f->bad_host |= !http_is_authority(value);
@@ -127,6 +135,7 @@ static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_
         if (!h->authority.p) h->authority = value;
     } else if (str_is(name, "content-length")) {
         f->lengths++;
+        // A length twice is refused even if both agree: proxies differ in which one they follow.
         h->has_length = true;
         if (!str_u64(value, &h->length) || h->length > INT64_MAX) {
             err_set(e, ERR_INVALID_ARGUMENT, "Content-Length is not a length");
@@ -134,6 +143,7 @@ static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_
         }
     } else if (str_is(name, "transfer-encoding")) {
         f->codings++;
+        // "gzip, chunked" too: we would have to inflate before the limit of the body is known.
         h->chunked = true;
         if (!str_ieq(value, S("chunked"))) {
             err_set(e, ERR_UNIMPLEMENTED, "the only Transfer-Encoding here is chunked");
@@ -172,6 +182,7 @@ static unsigned check_framing(struct h1_head *h, err *e)
         err_set(e, ERR_INVALID_ARGUMENT, "%s", fault);
         return 400;
     }
+    // HTTP/1.1 keeps the connection unless told otherwise; 1.0 only if it is asked to.
     h->keep_alive = !f.close && (!h->http10 || f.keep);
     return 0;
 }
@@ -228,6 +239,8 @@ unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_ma
         err_set(e, ERR_UNIMPLEMENTED, "unknown method");
         return 501;
     }
+    // The headers first: a head that is too large or not whole is told as that, whatever its
+    // version.
     unsigned status = read_headers(h, p + (n - rest.n), rest, headers_max, a, e);
     if (status) return status;
     if (l.major != '1') {
@@ -317,6 +330,7 @@ static enum h1_chunk_state size_byte(struct h1_chunks *k, unsigned char c)
         k->left = k->left << 4 | (unsigned)v;
         return ++k->digits > 15 ? H1_CHUNKS_BROKEN : H1_CHUNK_SIZE;  // so `left` cannot overflow
     }
+    assert(k->state == H1_CHUNK_SIZE);
     if (k->digits == 0) return H1_CHUNKS_BROKEN;
     if (c == '\r') return H1_CHUNK_SIZE_END;
     return c == ';' || c == ' ' || c == '\t' ? space_byte(k, c) : H1_CHUNKS_BROKEN;
@@ -332,6 +346,7 @@ static enum h1_chunk_state framing_byte(struct h1_chunks *k, unsigned char c)
     case H1_CHUNK_EXTENSION:
         return extension_byte(k, c);
     case H1_CHUNK_SIZE_END:
+        // A chunk of size 0 is the last one; trailers may follow it.
         k->digits = 0;
         k->in_line = 0;
         if (c != '\n') return H1_CHUNKS_BROKEN;

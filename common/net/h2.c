@@ -124,6 +124,7 @@ static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
 // Ends a stream; or the connection, if there is no memory to queue the RST_STREAM.
 static void end_stream(struct conn *c, int32_t stream, uint32_t code)
 {
+    assert(stream > 0);
     if (nghttp2_submit_rst_stream(c->h2->session, 0, stream, code) != 0) conn_close(c);
 }
 
@@ -158,6 +159,7 @@ static void say_goaway(struct conn *c)
         frame[9 + i] = (unsigned char)(last >> (24 - 8 * i));
         frame[13 + i] = (unsigned char)(h->end_code >> (24 - 8 * i));
     }
+    // Length 8, type GOAWAY, no flags, stream 0; then the last stream and the code, big-endian.
     conn_put(c, frame, sizeof frame);
     conn_finish(c);
     // The session sends no answers any more, so their streams would never close.
@@ -170,6 +172,7 @@ static void count_flood(struct conn *c, enum flood kind)
     struct h2 *h = c->h2;
     assert(kind < FLOODS);
     uint64_t now = c->shard->now_ns;
+    assert(h->flood[kind] <= floods[kind].max || is_broken(h));
     if (now - h->flood_since_ns > FLOOD_INTERVAL_NS) {
         h->flood_since_ns = now;
         memset(h->flood, 0, sizeof h->flood);
@@ -192,6 +195,7 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     if (opens) h->last_stream = hd->stream_id;
     if (opens || h->state != H2_SERVING || hd->stream_id == 0)
         return;  // after our GOAWAY nghttp2 ignores new streams, so they are unknown here
+    // -1 for a stream that nghttp2 does not know (any more).
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
         end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");
@@ -243,6 +247,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     (void)frame;
     (void)code;
     struct conn *c = user;
+    // nghttp2 answers with RST_STREAM: reset_sent must not count that fault a second time.
     c->h2->reset_ns = c->shard->now_ns;
     c->h2->resets_due++;
     count_flood(c, FLOOD_FAULT);
@@ -255,9 +260,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct conn *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    // Headers of another category are trailers, or would be answers to us.
     struct exchange *ex = exchange_new(c, 20);
     if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     ex->h2.id = frame->hd.stream_id;
+    assert(ex->h2.id > 0 && !exchange_of(session, ex->h2.id));
     c->h2->requests++;
     nghttp2_session_set_stream_user_data(session, ex->h2.id, ex);
     return 0;
@@ -300,6 +307,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
         end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, "flood_head");
         return verdict(c);
     }
+    // The bomb is looked for before this: nghttp2 decodes trailers as well.
     if (exchange_has_head(ex)) return 0;  // trailers: no handler reads them
     if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
         ex->h2.head_fault = 431;
@@ -334,6 +342,7 @@ static unsigned check_head(const struct http_exchange *x, err *e)
 {
     const char *fault = NULL;
     str host = http_headers_get(&x->headers, "host");
+    // The last fault found is the one that is told; each of them alone is enough to refuse.
     if (!str_starts(x->path, S("/")) && !str_is(x->path, "*")) fault = ":path is not a path";
     if (has_fragment(x->path) || has_fragment(x->query)) fault = ":path has a fragment";
     if (!http_is_authority(x->authority)) fault = ":authority is not a host";
@@ -366,6 +375,7 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
         exchange_refuse(ex, 429, &e, "memory");
         return;
     }
+    // nghttp2 lets only CONNECT have no :path.
     if (x->path.n == 0) {
         err_set(&e, ERR_UNIMPLEMENTED, "CONNECT is for proxies");
         exchange_reject(ex, 405, &e, "bad_request");
@@ -421,6 +431,7 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t co
     struct exchange *ex = exchange_of(session, stream);
     if (!ex) return 0;
     nghttp2_session_set_stream_user_data(session, stream, NULL);
+    assert(ex->h2.id == stream && ex->conn == c);
     if (exchange_is_answered(ex) && code == NGHTTP2_NO_ERROR)
         exchange_end(ex);
     else
@@ -463,6 +474,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, si
     struct conn *c = user;
     struct exchange *ex = source->ptr;
     assert(exchange_is_answered(ex));
+    assert(ex->h2.sent <= exchange_answer(ex).n);
     str rest = str_slice(exchange_answer(ex), ex->h2.sent, SIZE_MAX);
     size_t n = MIN(room, rest.n);
     if (n) memcpy(to, rest.p, n);
@@ -475,6 +487,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, si
     if (n == rest.n) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (ex->x.trailers.n) {
+            // The trailers are the end of the stream, and come after this frame.
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
             submit_trailers(c, ex);
         }
@@ -507,10 +520,12 @@ static void h2_answer(struct conn *c, struct exchange *ex)
 {
     nghttp2_session *session = c->h2->session;
     if (is_broken(c->h2)) return;  // it goes with the connection
+    assert(exchange_is_answered(ex) && ex->conn == c);
     size_t most = 2 + ex->x.answer_headers.n + ex->x.trailers.n;
     err e = {0};
     nghttp2_nv *nv = mem_alloc(NULL, most * sizeof *nv, &e);
     int failed = nv ? submit(session, ex, nv) : NGHTTP2_ERR_NOMEM;
+    // nghttp2 has copied names and values; the body stays ours, and on_read reads it.
     mem_free(NULL, nv, most * sizeof *nv);
     if (failed) end_stream(c, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
 }
@@ -563,6 +578,8 @@ static bool new_session(struct conn *c)
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);
         nghttp2_session_callbacks_set_on_frame_send_callback(calls, on_frame_sent);
+        // We say ourselves when windows open (on_data): otherwise that would follow nghttp2's own
+        // rule.
         nghttp2_option_set_no_auto_window_update(option, 1);
         ok = nghttp2_session_server_new2(&c->h2->session, calls, c, option) == 0;
     }
@@ -591,6 +608,7 @@ static bool pump(struct conn *c)
     bool some = false;
     while (conn_may_say_more(c) && c->state == CONN_OPEN && !is_broken(c->h2)) {
         const uint8_t *p = NULL;
+        assert(c->lent.n == 0);  // frames are copied, because nghttp2 reuses their memory
         ssize_t n = nghttp2_session_mem_send(c->h2->session, &p);
         if (n < 0 && !is_broken(c->h2)) conn_close(c);
         if (n <= 0) break;
@@ -616,6 +634,8 @@ static void h2_feed(struct conn *c, const char *p, size_t n)
 {
     conn_dirty(c);
     if (is_broken(c->h2)) return;
+    // Exchanges may begin, be refused and be answered in this call, and callbacks may end the
+    // session.
     ssize_t took = nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n);
     if (took >= 0) return;
     if (took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS)
@@ -630,6 +650,7 @@ static void h2_feed(struct conn *c, const char *p, size_t n)
 static bool h2_more(struct conn *c)
 {
     nghttp2_session *session = c->h2->session;
+    assert(c->h2);
     bool some = pump(c);
     if (c->h2->state == H2_BROKEN) {
         say_goaway(c);
@@ -647,6 +668,7 @@ static bool h2_wants_input(const struct conn *c)
 
 static void h2_input_over(struct conn *c)
 {
+    // HTTP/2 has no half-closed connection: without its WINDOW_UPDATEs answers could not go on.
     conn_close(c);
 }
 
@@ -694,6 +716,7 @@ static void name_last(struct h2 *h)
 {
     if (h->state != H2_DRAINING) return;
     enter(h, H2_LAST_NAMED);
+    // Without memory for the frame the connection ends with the drain's deadline.
     nghttp2_submit_goaway(h->session, 0, nghttp2_session_get_last_proc_stream_id(h->session),
                           NGHTTP2_NO_ERROR, NULL, 0);
 }

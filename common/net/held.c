@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// held.c - counts the bytes of answers that clients have not read yet against the three limits.
 #include "net/held.h"
 
 #include "net/exchange.h"
@@ -35,6 +37,7 @@ static _Atomic size_t *of_tenant(const struct exchange *ex)
 {
     struct held *h = &ex->server->held;
     str tenant = ex->x.req.tenant;
+    // By a secret key: a client that chooses names must not choose its neighbours.
     return &h->tenants[hash_keyed(&h->key, tenant.p, tenant.n) % HELD_TENANTS];
 }
 
@@ -78,6 +81,7 @@ static size_t reserve_of(const struct exchange *ex)
 
 static bool vital_may_begin(struct exchange *ex, err *e)
 {
+    assert(ex->vital);
     size_t limit = reserve_of(ex) / VITAL_CONNECTION;
     size_t mine = atomic_load(&ex->reader->vital);
     return !over(mine, limit) ||
@@ -106,6 +110,8 @@ bool held_may_begin(const struct exchange *ex, err *e)
 // that reads one answer after the other gets even an answer larger than the share.
 static bool take(_Atomic size_t *count, size_t n, size_t limit, size_t *before)
 {
+    // Added first and subtracted if it was too much: two workers that come at once must not both
+    // fit.
     *before = atomic_fetch_add(count, n);
     if (limit == 0 || n <= HELD_SMALL || *before <= HELD_SMALL || *before + n <= limit) return true;
     atomic_fetch_sub(count, n);
@@ -150,6 +156,7 @@ static void copy_headers(struct http_headers *h, struct arena *a)
 static void slim(struct exchange *ex, struct mem_budget *budget)
 {
     struct http_exchange *x = &ex->x;
+    assert(!x->fixed.n);
     const struct server_options *o = &ex->server->options;
     struct arena small;
     err e = {0};
@@ -202,6 +209,7 @@ bool held_begin(struct exchange *ex, err *e)
     struct http_exchange *x = &ex->x;
     if (is_vital_counted(ex)) return vital_begin(ex, e);
     if (!is_counted(ex)) return true;
+    // Allocated bytes count, not filled ones: others lack all memory that this answer has.
     size_t n = x->fixed.n ? x->fixed.n : x->out.room;
     _Atomic size_t *tenant = of_tenant(ex);
     size_t before = 0;
@@ -231,6 +239,7 @@ void held_sent(struct exchange *ex)
     size_t mine = atomic_fetch_sub(ex->held_by, ex->held);
     size_t ours = ex->held_of ? atomic_fetch_sub(ex->held_of, ex->held) : mine;
     assert(mine >= ex->held && ours >= ex->held);
+    // Zero marks it as given back: held_end comes later for the same exchange.
     ex->held = 0;
 }
 
@@ -259,6 +268,7 @@ bool held_too_long(const struct exchange *ex)
 {
     const struct server_options *o = &ex->server->options;
     if (o->answer_timeout_ns == 0 || exchange_answer(ex).n <= HELD_SMALL) return false;
+    assert(ex->conn);
     uint64_t limit = o->answer_timeout_ns;
     if (is_pressed(ex)) limit = MIN(limit, o->write_timeout_ns);
     limit += (uint64_t)ex->owed * (uint64_t)NS_PER_S / MAX(o->answer_rate, (size_t)1);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// http.c - headers, a list in an arena, and the grammar of tokens, values and host names.
 #include "net/http.h"
 
 void http_headers_add(struct http_headers *h, struct arena *a, str name, str value)
 {
     if (!arena_grow(a, (void *)&h->v, &h->cap, h->n + 1, sizeof *h->v)) return;
+    assert(h->n < h->cap);
     h->v[h->n++] = (struct http_header){.name = name, .value = value};
 }
 
@@ -68,6 +71,7 @@ bool http_is_authority(str s)
     if (v6 && (end == s.n || host.n == 0)) return false;
     str rest = str_slice(s, end + v6, s.n);
     if (rest.n == 0) return true;
+    // A colon and at most five digits. Whether that is a port is the system's to say.
     if (host.n == 0 || rest.p[0] != ':' || rest.n > 6) return false;
     for (size_t i = 1; i < rest.n; i++)
         if (rest.p[i] < '0' || rest.p[i] > '9') return false;
@@ -83,6 +87,7 @@ static str without_default_port(str s)
 
 bool http_same_authority(str a, str b)
 {
+    // Both default ports, because a proxy before us may speak TLS where we do not.
     return str_ieq(without_default_port(a), without_default_port(b));
 }
 
@@ -96,6 +101,7 @@ bool http_may_answer(const struct http_header *h)
 {
     static const char *const ours[] = {"content-length", "connection",       "transfer-encoding",
                                        "keep-alive",     "proxy-connection", "upgrade"};
+    // These frame the message or belong to one connection: the server writes them itself.
     for (size_t i = 0; i < COUNT(ours); i++)
         if (str_ieq(h->name, str_of(ours[i]))) return false;
     return http_is_token(h->name) && http_is_value(h->value);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// introduce.c - a list, of which the newest counts; the old ones go with the client.
 #include "net/introduce.h"
 
 #include "base/mem.h"
@@ -28,6 +30,8 @@ void introductions_say(struct introductions *v, str node, str cluster)
     struct introduction *i = find(v, node, cluster, &n);
     if (!i && n == INTRODUCTIONS_MAX) return;
     if (!i) {
+        // Never freed before the client: a call that was started with the former names still
+        // borrows them.
         i = mem_must(sizeof *i + node.n + cluster.n);
         memcpy(i->text, node.p, node.n);
         memcpy(i->text + node.n, cluster.p, cluster.n);

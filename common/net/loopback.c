@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// loopback.c - an exchange made by the asking job, and the way of its answer back to the call.
 #include "net/loopback.h"
 
 #include "net/exchange.h"
@@ -7,6 +9,7 @@
 
 static void finish(struct http_call *c, const err *fault)
 {
+    assert(!call_is_over(&c->call));
     metric_add_to(&net_calls, fault ? str_of(err_name(fault->code)) : S("ok"), 1);
     metric_observe_ns(&net_call_seconds, clock_mono_ns() - c->loopback_started_ns);
     call_finish(&c->call, fault);
@@ -34,6 +37,7 @@ static void on_answer(struct exchange *ex)
         fail(c, ERR_RESOURCE_EXHAUSTED, "the answer is too large");
         return;
     }
+    // `fixed` is static text, or belongs to the handler: that has to be copied.
     if (body.n && body.p == x->out.p) {
         c->answer = buf_take(&x->out);
     } else {
@@ -72,6 +76,7 @@ void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, 
         return;
     }
     struct http_exchange *x = &ex->x;
+    // The earlier of both deadlines, as a server on another machine would see it.
     if (r->deadline_mono_ns && r->deadline_mono_ns < x->req.deadline_mono_ns)
         x->req.deadline_mono_ns = r->deadline_mono_ns;
     x->method = str_of(c->method);
@@ -86,6 +91,7 @@ void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, 
 
 void loopback_release(struct http_call *c)
 {
+    assert(call_is_over(&c->call));
     exchange_end(c->loopback);
     c->loopback = NULL;
     buf_release(&c->answer);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// server.c - listens, accepts connections and gives them to shards; and the end of a server.
 #include "net/server.h"
 
 #include "net/exchange.h"
@@ -73,6 +75,7 @@ static bool listen_unix(struct server *s, const char *path, err *e)
 static bool split_address(const char *address, char host[256], char port[16])
 {
     str all = str_of(address);
+    // The last colon: an IPv6 address has others before it.
     size_t colon = str_rfind(all, ':');
     if (colon == all.n) return false;
     str h = str_slice(all, 0, colon);
@@ -106,6 +109,7 @@ static unsigned port_of(int fd)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
+    // Asked for, because port 0 lets the system choose one (tests).
     if (getsockname(fd, (struct sockaddr *)&at, &n) != 0) return 0;
     char port[16];
     uint64_t v = 0;
@@ -121,6 +125,7 @@ static bool listen_tcp(struct server *s, const char *address, err *e)
     char port[16];
     if (!split_address(address, host, port))
         return err_set(e, ERR_UNAVAILABLE, "listen on %s: not host:port or unix:/path", address);
+    // The first address that can be bound is used: a name may stand for several.
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     int fault = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
@@ -160,6 +165,8 @@ static const char too_many[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Leng
 static void give_up(struct arrival *a)
 {
     struct server *s = a->shard->server;
+    // Both counts were taken in admit, on the accepting loop.
+    assert(a->fd >= 0);
     (void)close(a->fd);
     atomic_fetch_sub(&s->connections, 1);
     if (a->turned_away) atomic_fetch_sub(&s->turned_away, 1);
@@ -170,6 +177,7 @@ static void on_arrival(struct loop_task *t)
     struct arrival *a = CONTAINER_OF(t, struct arrival, task);
     struct shard *s = a->shard;
     shard_tick(s);
+    assert(loop_is_here(s->loop));
     bool first = !s->first;
     struct conn *c = conn_new(s, a->fd, a->peer);
     if (!c)
@@ -182,6 +190,7 @@ static void on_arrival(struct loop_task *t)
         conn_put(c, too_many, sizeof too_many - 1);
         conn_finish(c);
     } else if (c && conn_is_draining(c)) {
+        // It was accepted before the drain and arrived after drain_shard went round.
         conn_drain(c);
     }
     mem_free(NULL, a, sizeof *a);
@@ -217,6 +226,7 @@ static bool admit(struct server *s, bool *turned_away)
     // out too high for a moment, but never wraps below 0.
     unsigned all = atomic_load(&s->connections);
     unsigned away = atomic_load(&s->turned_away);
+    assert(all >= away);
     unsigned inside = all - away;
     *turned_away = inside >= s->options.connections_max;
     if (*turned_away) {
@@ -261,6 +271,7 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
 static void shed_one(struct server *s)
 {
     metric_add_to(&net_refused, S("descriptors"), 1);
+    assert(loop_is_here(s->shards[0].loop));
     if (s->spare_fd >= 0) (void)close(s->spare_fd);
     int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) refuse_connection(s, fd);
@@ -280,6 +291,7 @@ static void on_acceptable(uv_poll_t *h, int status, int events)
             welcome(s, fd, &at, n);
             continue;
         }
+        // ECONNABORTED: the client left between its connect and our accept.
         if (errno == EINTR || errno == ECONNABORTED) continue;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) shed_one(s);
         return;
@@ -316,6 +328,7 @@ static void on_sweep(uv_timer_t *t)
 static void on_turn_end(uv_check_t *h)
 {
     struct shard *s = CONTAINER_OF(h, struct shard, turn_end);
+    // Answers of workers that were posted "later" belong to this turn's output.
     loop_catch_up(s->loop);
     shard_send_output(
         s);  // before the limits: output that the socket takes now is no client's delay
@@ -342,6 +355,7 @@ static void start_accepting(void *arg)
     struct server *s = arg;
     s->accepting_open = uv_poll_init(loop_uv(s->shards[0].loop), &s->accepting, s->listener) == 0;
     if (!s->accepting_open) return;
+    assert(s->listener >= 0);
     atomic_fetch_add(&s->handles, 1);
     uv_poll_start(&s->accepting, UV_READABLE, on_acceptable);
 }
@@ -349,6 +363,7 @@ static void start_accepting(void *arg)
 void server_handle_closed(struct server *s)
 {
     // Under the lock, unlike other counts: server_close frees the server when `handles` is 0.
+    assert(atomic_load(&s->handles) > 0);
     lock_take(&s->lock);
     if (atomic_fetch_sub(&s->handles, 1) == 1) cond_wake_all(&s->change);
     lock_give(&s->lock);
@@ -409,6 +424,7 @@ static void nothing(void *arg)
 
 static void on_each(struct server *s, void (*fn)(void *shard))
 {
+    // One after the other: loop_run waits, so all of the shard's work is done when it returns.
     for (size_t i = 0; i < s->shard_count; i++)
         loop_run(s->shards[i].loop, fn, &s->shards[i]);
 }
@@ -430,8 +446,10 @@ static bool await_zero(struct server *s, _Atomic unsigned *count, uint64_t until
 
 static uint64_t sweep_period(const struct server_options *o)
 {
-    uint64_t least = MIN(MIN(o->head_timeout_ns, o->body_timeout_ns),
-                         MIN(o->idle_timeout_ns, o->write_timeout_ns));
+    uint64_t least =
+        MIN(MIN(o->head_timeout_ns, o->body_timeout_ns),
+            // A quarter of the shortest limit, so that no limit is exceeded by more than that.
+            MIN(o->idle_timeout_ns, o->write_timeout_ns));
     return MIN(MAX(least / 4, SWEEP_MIN_NS), SWEEP_MAX_NS);
 }
 
@@ -479,6 +497,7 @@ struct server *server_open(const struct server_options *o, struct server_app app
         loop_run(at->loop, open_shard, at);
     }
     loop_run(loops[0], start_accepting, s);
+    // Accepting begins last: from there on requests come, on all shards.
     if (s->accepting_open) return s;
     err_set(e, ERR_UNAVAILABLE, "listen on %s: the loop does not take the socket", o->listen);
     server_close(s);
@@ -513,6 +532,7 @@ void server_drain(struct server *s, uint64_t timeout_ns)
     uint64_t until = clock_mono_ns() + timeout_ns;
     atomic_store(&s->draining, true);  // first: connections accepted from here on drain themselves
     loop_run(s->shards[0].loop, stop_accepting, s);
+    assert(!loop_is_any_here());  // loops must go on while this waits
     on_each(s, drain_shard);
     if (await_zero(s, &s->connections, until)) return;
     on_each(s, cut_shard);

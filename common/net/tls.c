@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// tls.c - OpenSSL between two memory BIOs: bytes of the socket on one side, of the protocol on the
+// other.
 #include "net/tls.h"
 
 #include "sys/file.h"
@@ -38,6 +41,7 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_bytes
     unsigned char *chosen = NULL;
     int found =
         SSL_select_next_proto(&chosen, out_bytes, protocols, sizeof protocols - 1, in, in_bytes);
+    // We choose in our own order: h2 first. A client that offers neither is not one of ours.
     *out = chosen;
     return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
@@ -87,6 +91,7 @@ static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
                             SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(x, on_alpn, NULL);
     SSL_CTX_set_default_passwd_cb(x, no_password);
+    assert(cert_file);
     if (SSL_CTX_use_certificate_chain_file(x, cert_file) != 1)
         return fail(e, "certificate", cert_file);
     if (!key_file || SSL_CTX_use_PrivateKey_file(x, key_file, SSL_FILETYPE_PEM) != 1)
@@ -101,6 +106,7 @@ static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
         sk_X509_NAME_pop_free(names, X509_NAME_free);
         return fail(e, "client CA", client_ca_file);
     }
+    // The names are the context's from here on.
     SSL_CTX_set_client_CA_list(x, names);
     SSL_CTX_set_verify(x, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     static const unsigned char id[] = "flametree";
@@ -138,6 +144,7 @@ bool tls_context_reload(struct tls_context *t, const char *cert_file, const char
     SSL_CTX *before = t->ssl;
     t->ssl = ssl;
     lock_give(&t->lock);
+    // Connections that began with it hold references: they go on with the old certificate.
     SSL_CTX_free(before);
     return true;
 }
@@ -158,6 +165,7 @@ static bool read_pem(const char *file, struct buf *out, BIO **bytes, err *e)
     *bytes = NULL;
     if (!file) return true;
     if (!file_read(file, out, e)) return false;
+    assert(out->n <= PEM_MAX);
     *bytes = BIO_new_mem_buf(out->p, (int)out->n);
     return *bytes != NULL || fail(e, "file", file);
 }
@@ -205,6 +213,7 @@ bool tls_pem_read(struct tls_pem *p, const char *ca_file, const char *cert_file,
 
 void tls_pem_release(struct tls_pem *p)
 {
+    // The key must not stay in freed memory.
     OPENSSL_cleanse(p->key.p, p->key.n);
     buf_release(&p->ca);
     buf_release(&p->cert);
@@ -255,6 +264,7 @@ bool tls_feed(struct conn *c, const char *p, size_t n)
         int got = SSL_read(t->ssl, plain, sizeof plain);
         if (got <= 0) {
             int why = SSL_get_error(t->ssl, got);
+            // The record is not whole, or the handshake has something to send first (tls_seal).
             if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
             ERR_clear_error();
             if (why == SSL_ERROR_ZERO_RETURN) return true;  // close_notify: FIN follows it
@@ -275,8 +285,10 @@ static size_t pending(const struct tls *t)
 static int seal_piece(struct tls *t, const char *p, size_t n)
 {
     ERR_clear_error();
+    assert(n > 0 && t->state == TLS_TALKS);
     int took = SSL_write(t->ssl, p, (int)MIN(n, PIECE));
     if (took > 0) return took;
+    // 0: OpenSSL needs bytes of the client first.
     int why = SSL_get_error(t->ssl, took);
     return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? 0 : -1;
 }
@@ -285,6 +297,8 @@ bool tls_seal(struct conn *c)
 {
     struct tls *t = c->tls;
     if (t->state != TLS_TALKS || !SSL_is_init_finished(t->ssl)) return true;
+    // Records are not made far ahead: they count against no budget, and a lent answer needs no copy
+    // until then.
     while (pending(t) < SEAL_MAX && c->out.n > c->out_at) {
         int took = seal_piece(t, c->out.p + c->out_at, c->out.n - c->out_at);
         if (took < 0) return false;
@@ -325,6 +339,7 @@ void tls_sent(struct tls *t, size_t n)
 {
     char skip[4096];
     while (n > 0) {
+        assert(n <= tls_pending(t).n);
         int took = BIO_read(t->out, skip, (int)MIN(n, sizeof skip));
         if (took <= 0) return;
         n -= (size_t)took;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// auth.c - parses and checks the names of tenants in a header.
 #include "rpc/auth.h"
 
 #include "base/utf8.h"
@@ -23,6 +25,7 @@ bool auth_tenant_check(str id, err *e)
                        "tenant ID '%.*s' contains unsupported character '%.*s'", STR(id),
                        (int)MAX(utf8_get(rest, &c), (size_t)1), rest.p);
     }
+    // The length after the characters, in Pyroscope's order of messages.
     if (id.n > TENANT_MAX) {
         return err_set(e, ERR_UNAUTHENTICATED, "tenant ID is too long: max %d characters",
                        TENANT_MAX);
@@ -62,6 +65,7 @@ static bool split(struct arena *a, str header, str **ids, size_t *count, err *e)
         str rest = {0};
         str part = str_split(header, '|', &rest);
         header = rest;
+        // "tenant:metadata" is a form of Grafana's; only the name counts.
         str id = str_slice(part, 0, str_find(part, ':'));
         if (id.n == 0) continue;
         if (!auth_tenant_check(id, e)) return false;
@@ -119,7 +123,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
     *tenant = join(a, ids, n);
     if (!arena_ok(a, e)) return false;
     assert(tenant->n > 0);
-    // What is written belongs to one tenant: its name becomes part of names of objects.
+    // A write belongs to one tenant, whose name becomes a part of the names of objects.
     assert(auth != ROUTE_TENANT_WRITE || str_find(*tenant, '|') == tenant->n);
     return true;
 }

@@ -95,6 +95,7 @@ static bool from_json(struct http_exchange *x, const struct rpc_call *c, str tex
     }
     ProtobufCMessage *message = pbjson_parse(&x->req.arena, m->in, text, e);
     if (!message) return err_wrap(e, "unmarshal message");
+    // Handlers know one form only: the JSON becomes the message that a binary client would send.
     pb_pack(message, out);
     return buf_ok(out, e);
 }
@@ -127,6 +128,7 @@ static bool run_json(struct http_exchange *x, const struct rpc_call *c, str mess
     struct buf bytes;
     buf_init(&bytes, out->budget, out->cap);
     bool ok = from_json(x, c, message, &in, e) && run_handler(x, c, buf_view(&in), &bytes, e);
+    // run_handler may borrow from it, so it lives until the answer is made.
     buf_release(&in);
     ok = ok && to_json(x, c, buf_view(&bytes), out, e);
     buf_release(&bytes);
@@ -152,6 +154,7 @@ static bool compress(struct http_exchange *x, err *e)
     buf_init(&packed, x->out.budget, SIZE_MAX);
     bool ok = compress_gzip(buf_view(&x->out), GZIP_LEVEL, &packed, e);
     if (ok) {
+        assert(x->fixed.n == 0);
         buf_release(&x->out);
         x->out = buf_take(&packed);
         route_header(x, "content-encoding", S("gzip"));

@@ -91,6 +91,7 @@ static bool wrap(struct buf *out, uint8_t flags, str bytes, bool gzip, err *e)
     if (n > UINT32_MAX) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "an answer of %zu bytes fits no envelope", n);
     }
+    // Only now: out may have moved while it grew.
     uint8_t *head = (uint8_t *)out->p + at;
     head[0] = (uint8_t)(flags | (gzip ? COMPRESSED : 0));
     for (int i = 0; i < 4; i++)
@@ -134,6 +135,7 @@ static bool answer(struct http_exchange *x, const struct rpc_call *c, str messag
     if (c->protocol == GRPC_WEB) {
         return wrap(&x->out, TRAILERS, S("grpc-status: 0\r\n"), c->gzip_answer, e);
     }
+    // gRPC over HTTP/2 tells the status behind the message, because it may be known only then.
     http_headers_add(&x->trailers, &x->req.arena, S("grpc-status"), S("0"));
     return true;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// guard.c - the rules for Host, Origin and Sec-Fetch-Site that keep foreign pages away.
 #include "rpc/guard.h"
 
 #include "rpc/metrics.h"
@@ -11,6 +13,7 @@
 static str host_of(str authority)
 {
     if (str_starts(authority, S("["))) return str_slice(authority, 1, str_find(authority, ']'));
+    // An IPv6 address stands in brackets, because it has colons itself.
     str host = str_slice(authority, 0, str_find(authority, ':'));
     return str_ends(host, S(".")) ? str_slice(host, 0, host.n - 1) : host;
 }
@@ -43,6 +46,7 @@ static bool is_listed(const struct guard *g, str host)
 {
     for (size_t i = 0; i < g->host_count; i++) {
         str name = str_of(g->hosts[i]);
+        // "*.example.org" stands for all names below it, not for example.org itself.
         if (str_starts(name, S("*.")) && ends_like(host, str_slice(name, 1, name.n))) return true;
         if (str_ieq(host, host_of(name))) return true;
     }
@@ -67,6 +71,7 @@ void guard_init(struct guard *g, const char *listen, const char *const *hosts, s
     str all = str_of(listen);
     *g = (struct guard){.hosts = hosts, .host_count = n};
     if (str_starts(all, S("unix:"))) return;
+    assert(listen && (n == 0 || hosts));
     g->listen = host_of(str_slice(all, 0, str_rfind(all, ':')));
     g->every_name = is_loopback(g->listen);
 }
@@ -101,6 +106,7 @@ static bool refuse_name(const struct http_exchange *x, err *e)
 
 static bool check_origin(const struct guard *g, const struct http_exchange *x, str origin, err *e)
 {
+    // The browser sets Origin, a page cannot: another one than ours shows that another page asks.
     str rest = {0};
     str scheme = str_split(origin, ':', &rest);
     bool whole = scheme.n && str_starts(rest, S("//"));
@@ -135,6 +141,7 @@ static bool check_site(const struct http_exchange *x, str site, err *e)
 bool guard_check(const struct guard *g, const struct http_exchange *x, err *e)
 {
     if (takes_all(g)) return true;
+    // DNS rebinding: a page of a foreign name whose address is ours. Its requests have that name.
     bool asked = g->every_name || looks_like_browser(x);
     if (asked && !names_us(g, x->authority)) return refuse_name(x, e);
     if (http_headers_has(&x->headers, "origin"))

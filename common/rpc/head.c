@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head.c - what handlers and protocols ask the head of a request: content types, what the client
+// accepts, its deadline.
 #include "codec/media.h"
 #include "rpc/rpc_int.h"
 #include "sys/clock.h"
@@ -67,6 +70,7 @@ static bool accept_element(struct arena *a, str element, bool *utf8, err *e)
 bool accept_check(const struct http_exchange *x, struct arena *a, bool *utf8, err *e)
 {
     bool unused = false;
+    // All Accept headers count as one list.
     if (!utf8) utf8 = &unused;
     for (size_t i = 0; i < x->headers.n; i++) {
         if (!str_is(x->headers.v[i].name, "accept")) continue;
@@ -128,5 +132,6 @@ void deadline_within(struct http_exchange *x, uint64_t ns)
 {
     uint64_t at = 0;
     if (__builtin_add_overflow(clock_mono_ns(), ns, &at)) return;  // centuries: no limit
+    // The server's own limit may be the shorter one; a client cannot extend it.
     if (x->req.deadline_mono_ns == 0 || at < x->req.deadline_mono_ns) x->req.deadline_mono_ns = at;
 }

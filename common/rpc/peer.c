@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// peer.c - makes the request to another node, and turns its answer or its error back into ours.
 #include "rpc/peer.h"
 
 #include "codec/json.h"
@@ -44,6 +46,7 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
     err e = {0};
     if (arena_ok(a, &e)) return http_start(cl, r, h, rank);
     // Headers are missing, the tenant's maybe: the call fails without being sent.
+    assert(e.code != ERR_OK);
     call_begin(&h->call, rank, stop_nothing);
     call_finish(&h->call, &e);
 }
@@ -74,6 +77,7 @@ static enum err_code code_of_status(unsigned status)
 static bool error_of(str body, err *e)
 {
     struct arena a;
+    // Uncounted and small: errors of other nodes must be readable when memory is used up.
     arena_init(&a, NULL, ERROR_BODY_MAX);
     struct json_reader r;
     json_reader_init(&r, &a, str_slice(body, 0, ERROR_BODY_MAX));
@@ -108,6 +112,7 @@ bool peer_answer(struct peer_call *c, str *message, err *e)
         return err_wrap(e, "%.*s at %.*s", STR(h->path), STR(h->address));
     }
     if (h->status == 200) {
+        // Borrowed until peer_release.
         *message = buf_view(&h->answer);
         return true;
     }

@@ -29,6 +29,7 @@ static void drop_body(struct http_exchange *x)
 void answer_clear(struct http_exchange *x)
 {
     drop_body(x);
+    // A header of the half-made answer, such as its type, would be wrong for the error.
     x->answer_headers.n = 0;
     x->trailers.n = 0;
 }
@@ -48,6 +49,7 @@ void route_error(struct http_exchange *x, unsigned status, enum err_code code, c
     x->status = status;
     route_header(x, "content-type", S("application/json"));
     route_header(x, "x-content-type-options", S("nosniff"));
+    assert(code != ERR_OK && status >= 400);
     buf_printf(&x->out, "{\"code\":\"%s\",\"message\":", err_name(code));
     json_put_string(&x->out, str_of(msg));
     buf_z(&x->out, "}\n");
@@ -113,6 +115,7 @@ static void compress(struct http_exchange *x, const struct rpc_call *c)
     }
     struct buf packed;
     err e = {0};
+    // The cap is the size of the plain answer: what is not smaller is not worth sending packed.
     buf_init(&packed, c->router->options.memory, body.n);
     if (compress_gzip(body, GZIP_LEVEL, &packed, &e)) {
         buf_release(&x->out);

@@ -102,6 +102,7 @@ static const struct row *find_row(const struct router *r, const struct http_exch
     const struct row *rpc = NULL;
     const struct row *plain = NULL;
     size_t best = 0;
+    // An RPC row and plain rows may have one path: content type and verb decide.
     for (size_t i = 0; i < r->count; i++) {
         const struct row *row = &r->rows[i];
         size_t fits = fit(row, path);
@@ -230,6 +231,7 @@ static bool tenant(struct http_exchange *x, const struct router *r, enum route_a
     str header = http_headers_get(&x->headers, "x-scope-orgid");
     struct req *q = &x->req;
     if (!auth_tenant(&q->arena, header, auth, r->options.multitenancy, &q->tenant, e)) return false;
+    // From here on each line of this request names it.
     q->log.tenant = q->tenant;
     str id = http_headers_get(&x->headers, "x-request-id");
     id128 ulid;
@@ -260,6 +262,7 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
         return bare(x, 415, "accept-post", content_type_list);
     }
     if (c->type->protocol == GRPC && x->version < 20) return bare(x, 505, NULL, NULL);
+    assert(!c->begun);
     c->protocol = c->type->protocol;
     x->req.rank = m->rank;
     bool ok = is_welcome(x, c, m->auth, &e);
@@ -310,6 +313,7 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     bool large = row->rpc ? row->rpc->large_body : row->http->large_body;
     x->lane = row->lane;
     x->answers_little = auth_of(row) != ROUTE_TENANT_READ;
+    // In the request's arena, so that it lives as long as the exchange.
     *c = (struct rpc_call){.router = r, .row = row, .message_max = x->body_max};
     x->route = c;
     enum head_verdict verdict = row->rpc ? rpc_head(x, c) : http_head(x, c);
@@ -377,6 +381,7 @@ static void on_refuse(void *self, struct http_exchange *x, const err *e)
 static bool on_vital(void *self, const struct http_exchange *x)
 {
     const struct router *r = self;
+    // Before a row was looked for, so by path and verb alone.
     for (size_t i = 0; i < r->count; i++) {
         const struct row *row = &r->rows[i];
         if (row->http && row->http->vital && str_eq(row->path, x->path) &&

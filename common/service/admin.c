@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// admin.c - the pages for operators: readiness, metrics, settings, limits of tenants, routes.
 #include "codec/json.h"
 #include "codec/url.h"
 #include "service/program.h"
@@ -11,6 +13,7 @@
 // caller of the route answers with an error.
 static struct buf *page(struct http_exchange *x, unsigned status, str type)
 {
+    assert(status == 200 || status == 503);
     x->status = status;
     http_headers_add(&x->answer_headers, &x->req.arena, S("content-type"), type);
     buf_release(&x->out);
@@ -28,6 +31,7 @@ static void explain(const struct program *p, struct buf *out)
         }
         struct buf why;
         buf_init(&why, NULL, 1024);
+        assert(u->service->ready);
         if (!u->service->ready(u->self, &why))
             buf_printf(out, "%s not ready: %.*s\n", u->service->name, STR(buf_view(&why)));
         buf_release(&why);
@@ -40,6 +44,7 @@ bool admin_is_ready(struct program *p, struct buf *why)
         buf_z(why, "draining\n");
     else
         explain(p, why);
+    // All services may have started and routes not be published yet.
     if (why->n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(why, "starting\n");
     if (why->failed) {  // without memory *why may be empty, which would mean "ready"
         buf_clear(why);
@@ -63,6 +68,7 @@ void admin_ready(struct front *f, struct http_exchange *x)
     struct program *p = f->program;
     struct buf why;
     err e = {0};
+    // A page of another site that makes a browser ask gets the status, and none of the names.
     bool tells = guard_check(&f->guard, x, &e);
     buf_init(&why, NULL, READY_MAX_BYTES);
     bool ready = admin_is_ready(p, &why);
@@ -148,6 +154,7 @@ static bool get_tenant_limits(void *self, struct http_exchange *x, err *e)
         return true;
     }
     const struct limits *l = tenant_limits(p->config, &x->req.arena, x->req.tenant);
+    assert(l);
     buf_printf(page(x, 200, S("application/json")),
                "{\"ingestion_rate\":%.15g,\"ingestion_burst_size\":%.15g,"
                "\"max_global_series_per_user\":0}",

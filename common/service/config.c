@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// config.c - rows and values: defaults, file, environment and arguments, one over the other.
 #include "service/config_int.h"
 #include "sys/file.h"
 #include "sys/lock.h"
@@ -60,6 +62,7 @@ static void snapshot_free(struct snapshot *s)
 void config_free(struct config *c)
 {
     if (!c) return;
+    // No reader is left, so old snapshots may go.
     for (struct snapshot *s = c->current, *older; s; s = older) {
         older = s->older;
         snapshot_free(s);
@@ -73,6 +76,7 @@ void config_free(struct config *c)
 
 static const struct config_row *row_at(const struct config *c, size_t number, size_t *section)
 {
+    assert(number < c->row_count);
     for (size_t i = 0; i < c->section_count; i++) {
         if (number < c->sections[i]->row_count) {
             *section = i;
@@ -136,6 +140,7 @@ static bool on_setting(void *ctx, str section, str key, const struct config_text
     if (r->texts[number].where)
         return err_set(e, ERR_INVALID_ARGUMENT, "%s: %.*s.%.*s is given twice, first at %s",
                        t->where, STR(section), STR(key), r->texts[number].where);
+    // The value is not parsed yet: a later source may replace it, and then it need not be valid.
     r->texts[number] = *t;
     return true;
 }
@@ -179,6 +184,7 @@ static bool read_environment(struct reading *r, struct arena *a, err *e)
         const char *value = getenv(name);
         if (!value) continue;
         str where = arena_printf(a, "environment %s", name);
+        // Copied: a library may change the environment while the snapshot lives.
         r->texts[i] = (struct config_text){.text = arena_str(a, str_of(value)), .where = where.p};
     }
     return arena_ok(a, e);
@@ -207,6 +213,8 @@ static bool read_all(const struct config *c, struct snapshot *s, err *e)
         size_t at = 0;
         const struct config_row *row = row_at(c, i, &at);
         struct config_text *t = &r.texts[i];
+        // The default is text as well, and goes the same way: so a wrong default shows in every
+        // test.
         if (!t->where) *t = (struct config_text){.text = str_of(row->fallback), .where = "default"};
         if (!config_value_parse(row, t, (char *)s->structs[at] + row->offset, a, e))
             return err_wrap(e, "%s: %s.%s", t->where, c->sections[at]->name, row->key);
@@ -255,6 +263,7 @@ static bool take_value(struct command *k, str flag, str *value, err *e)
         *value = str_slice(flag, eq + 1, flag.n);
         return true;
     }
+    assert(k->at >= 1 && k->at < k->argc);
     if (k->at + 1 >= k->argc)
         return err_set(e, ERR_INVALID_ARGUMENT, "flag %.*s needs a value", STR(flag));
     *value = str_of(k->argv[++k->at]);
@@ -289,6 +298,7 @@ static bool take_setting(struct command *k, str flag, err *e)
     if (!ok) return false;
     if (!arena_grow(&c->arena, &c->flags, &c->flag_cap, c->flag_count + 1, sizeof *c->flags))
         return arena_fail(&c->arena, e);
+    // Kept for reloads: flags go over the file each time it is read.
     c->flags[c->flag_count++] =
         (struct flag){.row = number,
                       .value = value,
@@ -331,6 +341,7 @@ bool config_load(struct config *c, int argc, char **argv, struct config_args *ar
     }
     if (args->help || args->version || args->print_config_docs || args->print_metrics_docs)
         return true;
+    // Help and docs must work whatever the file says, so it was not read for them.
     c->file = args->file;
     struct snapshot *s = snapshot_read(c, e);
     if (!s) return false;
@@ -348,6 +359,7 @@ static void keep_fixed_rows(const struct config *c, const struct snapshot *old, 
         char *is = (char *)s->structs[at] + row->offset;
         if (row->reload || config_value_eq(row, was, is)) continue;
         // Strings and lists may be copied by pointer, because old snapshots stay.
+        assert(row->offset + config_value_size(row->type) <= c->sections[at]->size);
         memcpy(is, was, config_value_size(row->type));
         log_warn(NULL, "config.needs_restart", "key=%s.%s", c->sections[at]->name, row->key);
     }
@@ -359,6 +371,7 @@ bool config_reload(struct config *c, err *e)
     struct snapshot *old = atomic_load_explicit(&c->current, memory_order_relaxed);
     assert(old);
     struct snapshot *s = snapshot_read(c, e);
+    // A file that is wrong changes nothing: the process goes on with what it has.
     if (s) {
         keep_fixed_rows(c, old, s);
         publish(c, s);
@@ -373,6 +386,7 @@ const void *config_section(const struct config *c, const char *name)
     assert(s);
     size_t at = 0;
     size_t row = 0;
+    assert(name[0]);
     bool known = section_find(c, str_of(name), &at, &row);
     assert(!known || s->structs[at]);
     return known ? s->structs[at] : NULL;
@@ -380,6 +394,7 @@ const void *config_section(const struct config *c, const char *name)
 
 void config_set_tenants(struct config *c, struct tenants *t)
 {
+    assert(!t || !c->tenants);
     c->tenants = t;
 }
 
@@ -424,6 +439,7 @@ static bool print_by_defaults(const struct config *c, bool diff, struct buf *out
         size_t named = out->n;
         config_print_section(section, diff ? s->structs[i] : defaults, diff ? defaults : NULL, "  ",
                              out);
+        // Nothing was printed below it, so its heading goes as well.
         if (out->n == named) out->n = before;
     }
     arena_release(&a);

@@ -60,6 +60,7 @@ static bool read_key(const struct config_section *s, const struct yaml_node *t, 
     if (seen[i]) return yaml_node_fail(t, e, "given twice");
     seen[i] = true;
     if (t->kind == YAML_NODE_NULL) return yaml_node_fail(t, e, "no value");
+    assert(s->rows[i].offset + config_value_size(s->rows[i].type) <= s->size);
     err why = {0};
     if (config_value_parse(&s->rows[i], &text, (char *)to + s->rows[i].offset, a, &why))
         return true;

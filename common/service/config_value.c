@@ -44,6 +44,7 @@ static bool take_number(str *s, uint64_t *whole, uint64_t *billionths)
     size_t n = 0;
     *whole = 0;
     *billionths = 0;
+    // Integers, not a double: 0.1GiB must be the same number of bytes on every machine.
     while (n < s->n && s->p[n] >= '0' && s->p[n] <= '9') {
         if (__builtin_mul_overflow(*whole, 10, whole)) return false;
         if (__builtin_add_overflow(*whole, (uint64_t)(s->p[n] - '0'), whole)) return false;
@@ -88,6 +89,7 @@ static bool scale(uint64_t whole, uint64_t billionths, uint64_t size, uint64_t *
     unsigned __int128 part = (unsigned __int128)billionths * size / 1000000000u;
     unsigned __int128 all = (unsigned __int128)whole * size + part;
     if (all > UINT64_MAX) return false;
+    assert(size > 0);
     *v = (uint64_t)all;
     return true;
 }
@@ -113,6 +115,8 @@ bool config_duration(str text, int64_t *ns, err *e)
         *ns = 0;
         return true;
     }
+    // "0" needs no unit; any other number without one is refused, because it may mean seconds or
+    // milliseconds.
     uint64_t sum = 0;
     bool ok = rest.n > 0;
     while (ok && rest.n > 0) {
@@ -182,6 +186,7 @@ static bool parse_float(str text, CONFIG_FLOAT *v, err *e)
         memcpy(z, text.p, text.n);
         char *end = NULL;
         errno = 0;
+        // No locale is set, so '.' is the decimal point.
         *v = strtod(z, &end);
         ok = errno == 0 && *end == '\0' && isfinite(*v);
     }
@@ -192,6 +197,7 @@ static bool parse_string(str text, CONFIG_STRING *v, struct arena *a, err *e)
 {
     if (memchr(text.p ? text.p : "", '\0', text.n))
         return err_set(e, ERR_INVALID_ARGUMENT, "a text must not hold a NUL byte");
+    // Settings are C strings, so a NUL would cut the value off without a word.
     *v = text.n ? arena_str(a, text).p : "";
     return arena_ok(a, e);
 }
@@ -207,6 +213,7 @@ static bool parse_list(const struct config_text *t, CONFIG_LIST *v, struct arena
     }
     const char **items = ARENA_ARRAY(a, const char *, most);
     if (!items) return arena_fail(a, e);
+    // From flags and environment a list comes as text with commas, from YAML as a sequence.
     size_t n = 0;
     for (size_t i = 0; i < most; i++) {
         str item = t->is_sequence ? t->items[i] : str_split(rest, ',', &rest);
@@ -262,6 +269,7 @@ static bool parse(enum config_type type, const struct config_text *t, union valu
         return err_set(e, ERR_INVALID_ARGUMENT, "expected a value or a list of values");
     if (t->is_sequence && type != CONFIG_T_LIST)
         return err_set(e, ERR_INVALID_ARGUMENT, "a list is given where one value is expected");
+    assert(!t->is_sequence || type == CONFIG_T_LIST);
     switch (type) {
     case CONFIG_T_BOOL:
         return parse_bool(text, &v->flag, e);
@@ -308,6 +316,7 @@ static bool in_bounds(const struct config_row *row, const struct config_text *t,
                       const union value *v, struct arena *a, err *e)
 {
     union value bound = {0};
+    // Bounds are text in the tables, so that docs print them as they were written.
     struct config_text low = {.text = str_of(row->low)};
     struct config_text high = {.text = str_of(row->high)};
     if (low.text.n) {
@@ -435,6 +444,7 @@ void config_value_print(const struct config_row *row, const void *p, struct buf 
 
 bool config_row_is_secret(const struct config_row *row)
 {
+    // By name, so that a new setting of this kind is hidden without further thought.
     str key = str_of(row->key);
     return str_ends(key, S("_secret")) || str_ends(key, S("_password")) ||
            str_ends(key, S("_key")) || str_ends(key, S("_token"));

@@ -13,6 +13,7 @@ static bool is_plain_list(const struct yaml_node *t)
 
 bool config_text_of(const struct yaml_node *t, struct arena *a, struct config_text *text, err *e)
 {
+    assert(t->file);
     *text = (struct config_text){.node = t, .text = t->text};
     text->where = arena_printf(a, "%s:%u", t->file, t->line).p;
     text->is_sequence = t->kind == YAML_NODE_LIST;
@@ -32,6 +33,7 @@ static bool tell_section(const struct yaml_node *section, struct arena *a, confi
 {
     struct config_text text = {.where = arena_printf(a, "%s:%u", section->file, section->line).p};
     if (!arena_ok(a, e) || !fn(ctx, section->key, (str){0}, &text, e)) return false;
+    // The section by itself is told first, so that a repeated one is seen even if it is empty.
     if (section->kind == YAML_NODE_NULL) return true;  // "server:" with nothing below it
     if (section->kind != YAML_NODE_MAP)
         return err_set(e, ERR_INVALID_ARGUMENT, "%s: section %.*s must hold key: value lines",

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// datadir.c - opens, checks and locks a data directory; writes its format and names when it is new.
 #include "service/datadir.h"
 
 #include "base/fault.h"
@@ -31,6 +33,7 @@ static bool check_format(const struct datadir *d, err *e)
     if (!ok && why.code == ERR_NOT_FOUND) return file_write(path, FORMAT, e);
     if (!ok) *e = why;  // not written anew: the directory may have another format
     str found = str_trim(buf_view(&text));
+    assert(d->lock >= 0);
     if (ok && !str_eq(found, str_trim(FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION,
                      "data directory %s has format '%.*s'; this program knows '%.*s'", d->path,
@@ -45,6 +48,7 @@ bool datadir_open(struct datadir *d, const char *path, err *e)
     static const char *const parts[] = {"ingester", "store", "cache", "run"};
     d->lock = -1;
     if (!dir_make(path, e)) return err_wrap(e, "data directory");
+    // Absolute, so that a later chdir or a relative setting changes nothing.
     if (!realpath(path, d->path))
         return err_set(e, ERR_UNAVAILABLE, "data directory %s: %s", path, strerror(errno));
     char name[PATH_MAX];
@@ -54,6 +58,8 @@ bool datadir_open(struct datadir *d, const char *path, err *e)
     for (size_t i = 0; ok && i < COUNT(parts); i++)
         ok = join(name, d->path, parts[i], e) && dir_make(name, e);
     FAULT("datadir.made");
+    // The folders must be there after a loss of power: an empty directory would look like a new
+    // one.
     ok = ok && dir_sync(d->path, e);
     if (!ok) datadir_close(d);
     return ok;
@@ -106,6 +112,8 @@ bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directo
         if (!join(path, d->path, keeps, e)) return false;
         known = file_exists(path);
     }
+    // An identity without what it stands for (`keeps`) is that of a directory that was emptied:
+    // what was in it is lost, so this is another one.
     if (known) return true;
     uint8_t random[10];
     rand_bytes(random, sizeof random);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// directories.c - the data directories that replies named, by ingester; in memory only.
 #include "service/directories.h"
 
 #include "base/mem.h"
@@ -48,6 +50,7 @@ static void note(struct directories *d, str node, id128 directory, id128 *first)
     struct remembered *own = NULL;
     bool known = false;
     *first = directory;
+    assert(lock_is_mine(&d->lock));
     for (size_t i = 0; i < d->n; i++) {
         struct remembered *r = &d->v[i];
         if (!str_is(node, r->node)) continue;
@@ -56,6 +59,8 @@ static void note(struct directories *d, str node, id128 directory, id128 *first)
         if (id128_eq(r->directory, directory)) {
             own = r;
         } else {
+            // The earliest sight of another directory ends it. It may come back, and then counts
+            // again.
             r->until_ns = MIN(r->until_ns, clock_wall_ns());
         }
     }
@@ -100,6 +105,7 @@ bool directories_lack(struct directories *d, str node, id128 directory, int64_t 
     for (size_t i = 0; i < d->n && !lacks; i++) {
         const struct remembered *r = &d->v[i];
         if (!str_is(node, r->node) || id128_eq(r->directory, directory)) continue;
+        // Profiles may be ahead of this clock, so the end of a directory's time has some slack.
         bool may_lack = r->until_ns > INT64_MAX - SLACK_NS || from_ns < r->until_ns + SLACK_NS;
         if (may_lack) lacks = r;
     }

@@ -28,6 +28,7 @@ static enum head_verdict head(void *self, struct http_exchange *x)
         return app.head(app.self, x);
     }
     err e = {0};
+    // Supervisors ask from the first second on, and a start may take minutes.
     if (str_is(x->path, "/ready"))
         admin_ready(f, x);
     else if (str_is(x->path, "/metrics") && f->tells_all && guard_check(&f->guard, x, &e))

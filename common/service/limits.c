@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// limits.c - the rows of limits and their defaults.
 #include "service/limits_int.h"
 
 static const struct config_row rows[] = {

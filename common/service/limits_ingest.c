@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// limits_ingest.c - the limits of the write path that are maps: usage groups, quotas and sampling.
 #include "model/label.h"
 #include "service/limits_int.h"
 
@@ -19,6 +21,7 @@ static bool check_placeholders(const struct yaml_node *t, bool *templated, err *
         size_t end = str_find(rest, '}');
         if (end == rest.n || !str_starts(rest, S("${labels.")) || end == sizeof "${labels." - 1)
             return yaml_node_fail(t, e, "a part ${ of a name must be ${labels.NAME}");
+        // The name of the label is not checked: a label that no series has makes the group empty.
         *templated = true;
         rest = str_slice(rest, end + 1, rest.n);
     }
@@ -65,6 +68,7 @@ static bool read_groups(const struct yaml_node *map, struct usage_groups *out, s
         }
         if (!read_group(t, &v[n++], a, e)) return false;
     }
+    // By name, so that the order of groups does not depend on the file.
     assert(n == map->count && n <= LIMITS_GROUPS_MAX);
     if (n > 1) qsort(v, n, sizeof *v, by_name);
     *out = (struct usage_groups){v, n};

@@ -83,6 +83,7 @@ static bool read_rules(const struct yaml_node *list, struct arena *a, struct rel
     size_t at = 0;
     err why = {0};
     if (relabel_compile(a, v, n, out, &at, &why)) return true;
+    assert(at < n || why.code != ERR_INVALID_ARGUMENT);
     if (why.code == ERR_INVALID_ARGUMENT) return yaml_node_fail(item(list, at), e, "%s", why.msg);
     *e = why;
     return false;

@@ -37,6 +37,7 @@ void node_joins(struct program *p, id128 cluster)
     char text[ULID_TEXT];
     if (atomic_load_explicit(&p->cluster_known, memory_order_acquire)) return;
     ulid_print(cluster, text);
+    // Once only: readers have no lock, and a process never changes its cluster.
     memcpy(p->cluster_text, text, sizeof text);
     p->cluster = cluster;
     // Release: a thread that sees the flag sees the cluster and its text as well.
@@ -76,6 +77,7 @@ bool node_admit(void *arg, const struct http_headers *h, err *e)
     id128 mine;
     str theirs = http_headers_get(h, PEER_CLUSTER);
     str node = str_slice(http_headers_get(h, PEER_NODE), 0, sizeof p->id);
+    // A caller that names no cluster is a program of before, or has no store.
     if (theirs.n == 0 || !node_cluster(p, &mine)) return true;
     if (str_is(theirs, p->cluster_text)) return true;
     node_differs(p, node, mine, theirs);
@@ -99,6 +101,7 @@ static bool shares_service(const struct node_identity *a, const struct node_iden
 
 bool node_is_twin(const struct node_identity *me, const struct node_identity *other)
 {
+    // Two processes on one machine may share an id if they do not share a service.
     return str_eq(me->node, other->node) && node_knows(other->boot) &&
            !id128_eq(me->boot, other->boot) && shares_service(me, other);
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// notice.c - the table of notices, and when each is logged.
 #include "service/notice.h"
 
 #include "service/metrics.h"
@@ -45,6 +47,7 @@ static void tell_over(const struct notice *t)
 static void set_gauge(const struct notices *n, const char *event)
 {
     int64_t count = 0;
+    assert(lock_is_mine(&n->lock));
     for (size_t i = 0; i < n->n; i++)
         count += strcmp(n->v[i].event, event) == 0;
     metric_set_to(&service_notices, str_of(event), count);
@@ -65,6 +68,8 @@ static void take_out(struct notices *n, size_t i)
 static void expire(struct notices *n)
 {
     uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&n->lock));
+    // From the end, because take_out moves those behind.
     for (size_t i = n->n; i-- > 0;) {
         if (n->v[i].until <= now) take_out(n, i);
     }
@@ -98,6 +103,7 @@ void notices_free(struct notices *n)
 static struct notice *find(struct notices *n, const char *event, str about)
 {
     about = str_slice(about, 0, ABOUT_MAX - 1);
+    assert(lock_is_mine(&n->lock));
     for (size_t i = 0; i < n->n; i++) {
         struct notice *t = &n->v[i];
         if (strcmp(t->event, event) == 0 && str_is(about, t->about)) return t;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// overrides.c - YAML files of overrides, parsed and laid one over the other into a new table.
 #include "service/overrides.h"
 
 #include "base/hash.h"
@@ -14,7 +16,7 @@ bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *h
 {
     *texts = ARENA_ARRAY(a, str, files.n);
     *hash = files.n;
-    if (!*texts) return files.n == 0 || arena_ok(a, e);
+    if (!*texts) return files.n == 0 || arena_fail(a, e);
     for (size_t i = 0; i < files.n; i++) {
         struct buf text;
         buf_init(&text, NULL, FILE_MAX_BYTES);
@@ -22,6 +24,7 @@ bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *h
         if (ok) (*texts)[i] = arena_str(a, buf_view(&text));
         buf_release(&text);
         if (!ok) return err_wrap(e, "runtime_config.file");
+        // Names and contents: a file that is renamed is another one in error messages.
         *hash = hash_table_and(hash_table_and(*hash, hash_table_str(str_of(files.v[i]))),
                                hash_table_str((*texts)[i]));
     }
@@ -115,6 +118,7 @@ static bool read_tenant(struct overrides *o, const struct yaml_node *d,
 {
     struct limits *l = ARENA_NEW(&o->arena, struct limits);
     if (!l) return arena_fail(&o->arena, e);
+    // A limit that the file does not name stays as it is for all tenants.
     *l = *defaults;
     *to = (struct override){.tenant = d->key, .limits = l};
     return config_read(&limits_section, d, l, &o->arena, e);
@@ -135,11 +139,13 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
         if (!arena_ok(a, e) || !yaml_node_parse_file(texts[i], name, a, &root, e)) return false;
         if (!read_file(a, root, i, &v, &cap, &n, e)) return false;
     }
+    // By name and then by file: nodes of one tenant are neighbours, and later files come last.
     if (n > 1) qsort(v, n, sizeof *v, by_name);
     struct override *table = ARENA_ARRAY(a, struct override, n);
     for (size_t i = 0, same = 0; table && i < n; i += same) {
         for (same = 1; i + same < n && str_eq(v[i].node->key, v[i + same].node->key);)
             same++;
+        assert(same > 0);
         const struct yaml_node *d = join(a, &v[i], same, e);
         if (!d || !read_tenant(o, d, defaults, &table[o->count++], e)) return false;
     }

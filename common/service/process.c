@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// process.c - tunes the allocator, and reads /proc and the budgets when metrics are printed.
 #include "service/process.h"
 
 #include "cluster/metrics.h"
@@ -40,6 +42,7 @@ void process_tune_malloc(void)
 void process_freed(size_t bytes)
 {
     static _Atomic size_t freed;
+    // Not at each time: a trim walks over all free memory.
     size_t sum = atomic_fetch_add_explicit(&freed, bytes, memory_order_relaxed) + bytes;
     if (sum < PROCESS_GIVE_BACK) return;
     // Of several threads that get here at once only one does it.
@@ -54,6 +57,7 @@ void process_raise_files(void)
 {
     struct rlimit l;
     if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur == l.rlim_max) return;
+    // Each cut of the log, each connection and each object that is read takes one.
     l.rlim_cur = l.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &l) != 0) log_warn(NULL, "process.few_files", "%s", "");
 }
@@ -63,6 +67,7 @@ static void show_budgets(void)
     struct mem_budget *now[WATCHED_MAX];
     lock_take(&lock);
     size_t n = watched_count;
+    assert(n <= WATCHED_MAX);
     memcpy(now, watched, sizeof now);
     for (size_t i = 0; i < n; i++) {
         const struct mem_budget *b = now[i];
@@ -72,6 +77,7 @@ static void show_budgets(void)
         metric_set_to(&service_memory_peak, name, (int64_t)atomic_load(&b->peak));
         metric_mirror_to(&service_memory_refused, name, atomic_load(&b->refused));
     }
+    // Budgets are read under the lock, or one could be unwatched and freed meanwhile.
     lock_give(&lock);
 }
 

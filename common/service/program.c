@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// program.c - opens lanes, loops and listeners as the settings say, and closes them.
 #include "service/program.h"
 
 #include "service/directories.h"
@@ -41,6 +43,7 @@
 
 static void lane_sizes(const struct lanes_settings *s, enum rank rank, struct lane_options *o)
 {
+    assert(rank < RANK_COUNT);
     o->rank = rank;
     switch (rank) {
     case RANK_PUBLIC:
@@ -78,6 +81,7 @@ static bool open_lane(struct program *p, struct unit *u, enum rank rank, err *e)
     struct lane_options o = {.name = name};
     const struct lanes_settings *s = config_section(p->config, "lanes");
     lane_sizes(s, rank, &o);
+    // A width that a person set wins over that of the service, which wins over the computed one.
     bool chosen = rank == RANK_PUBLIC && s->public_width > 0;
     if (!chosen && u->service->lane_width[rank]) o.width = u->service->lane_width[rank];
     u->lanes[rank] = lane_new(&o, e);
@@ -119,6 +123,7 @@ static bool open_lanes(struct program *p, err *e)
 
 static void each_lane(struct program *p, void (*fn)(struct lane *l))
 {
+    // A failed start leaves ranks without a lane.
     for (size_t rank = 0; rank < RANK_COUNT; rank++) {
         if (p->admin_lanes[rank]) fn(p->admin_lanes[rank]);
         for (size_t i = 0; i < p->unit_count; i++) {
@@ -142,6 +147,7 @@ static bool open_loops(struct program *p, err *e)
 {
     const struct server_settings *s = config_section(p->config, "server");
     const struct internal_settings *i = config_section(p->config, "internal");
+    // Half of the cores: the other half is for the workers that the loops feed.
     size_t n = s->loops ? (size_t)s->loops : MIN(MAX(thread_cpus() / 2, 1u), 8u);
     assert(n > 0 && n <= LOOPS_MAX);
     for (; p->loop_count < n; p->loop_count++) {
@@ -150,6 +156,7 @@ static bool open_loops(struct program *p, err *e)
         p->loops[p->loop_count] = loop_new(name, e);
         if (!p->loops[p->loop_count]) return false;
     }
+    // A loop of its own, so that answers of other nodes do not wait behind slow clients.
     p->client_loop = loop_new("loop.client", e);
     if (!p->client_loop) return false;
     p->client = client_new(p->client_loop, &p->requests, (unsigned)i->connections_per_node, e);
@@ -204,6 +211,7 @@ static bool open_front(struct program *p, struct front *f, const struct server_o
 {
     const struct server_settings *s = config_section(p->config, "server");
     f->program = p;
+    assert(!f->server && p->loop_count > 0);
     guard_init(&f->guard, o->listen, s->hosts.v, s->hosts.n);
     f->server = server_open(o, front_app(f), p->loops, p->loop_count, e);
     return f->server != NULL;
@@ -219,6 +227,7 @@ static void limit_readers(struct program *p, struct server_options *o)
     o->answers = &p->answers;
     o->answers_connection =
         s->answers_connection ? s->answers_connection : all / ANSWERS_CONNECTION;
+    // With one tenant its share would only keep clients from memory that is free.
     o->answers_tenant = auth->multitenancy_enabled ? tenant : 0;
     o->answer_timeout_ns = (uint64_t)s->answer_timeout;
     o->answer_rate = s->answer_rate;
@@ -284,6 +293,7 @@ static bool choose_internal(struct program *p, const char *configured, char *lis
 {
     const char *fixed = p->process.all_in_one ? NULL : "127.0.0.1:4041";
     if (configured[0]) fixed = configured;
+    assert(size > (size_t)SOCKET_PATH_MAX);
     int n = fixed ? snprintf(listen, size, "%s", fixed)
                   : snprintf(listen, size, "unix:%s/run/internal.sock", p->datadir.path);
     if (fixed || n < SOCKET_PATH_MAX) return true;
@@ -339,6 +349,7 @@ static bool open_internal(struct program *p, err *e)
     if (!open_front(p, &p->internal, &o, e)) return false;
     name_listener(p->internal_address, sizeof p->internal_address, listen,
                   server_port(p->internal.server));
+    // Before the first call; calls of this process to itself need no socket.
     client_loopback(p->client, str_of(p->internal_address), p->internal.server);
     return true;
 }
@@ -360,6 +371,7 @@ void program_reload_tls(struct program *p)
     const struct server_settings *s = config_section(p->config, "server");
     const struct internal_settings *i = config_section(p->config, "internal");
     err e = {0};
+    // Each by itself: one that cannot be used must not keep the others old.
     if (s->tls_cert_file[0])
         tell_reload("public_listener", server_reload_tls(p->public.server, &e), &e);
     if (s->tls_cert_file[0] && p->admin.server)
@@ -390,6 +402,7 @@ static bool open_members(struct program *p, err *e)
     if (!add_members(p, MEMBER_QUERIER, "cluster.queriers", c->queriers, e)) return false;
     if (!add_members(p, MEMBER_COMPACTOR, "cluster.compactors", c->compactors, e)) return false;
     if (!p->process.all_in_one || c->ingesters.n > 0) return true;
+    // The all-in-one lists no ingester, because it is its own.
     char self[sizeof p->id + sizeof p->internal_address + 2];
     int n = snprintf(self, sizeof self, "%s=%s", p->id, p->internal_address);
     return members_add(p->members, MEMBER_INGESTER, str_make(self, (size_t)n), e);
@@ -402,6 +415,7 @@ static void choose_id(struct program *p)
     const struct server_settings *s = config_section(p->config, "server");
     snprintf(p->id, sizeof p->id, "%s", s->id);
     if (p->id[0]) return;
+    // The id names the node in every store and answer, so it is never empty.
     if (gethostname(p->id, sizeof p->id) != 0 || !p->id[0])
         snprintf(p->id, sizeof p->id, "%s", "flametree");
     p->id[sizeof p->id - 1] = '\0';
@@ -410,6 +424,7 @@ static void choose_id(struct program *p)
 bool program_open(struct program *p, err *e)
 {
     const struct server_settings *s = config_section(p->config, "server");
+    assert(p->config && p->tenants && p->unit_count > 0);
     p->datadir.lock = -1;
     p->run_fd = -1;
     p->process.all_in_one = p->unit_count > 1;
@@ -419,6 +434,7 @@ bool program_open(struct program *p, err *e)
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
     mem_budget_init(&p->pushes, "pushes", &p->requests, 0);
     p->pushes.leaves = s->memory_limit / PUSHES_LEAVE;
+    // Requests and pushes are children of the whole: each leaves the rest what it does not use.
     process_watch_budget(&p->memory);
     process_watch_budget(&p->requests);
     process_watch_budget(&p->pushes);
@@ -427,6 +443,7 @@ bool program_open(struct program *p, err *e)
     size_t answers = s->answers_memory ? s->answers_memory : s->memory_limit / ANSWERS_PART;
     mem_budget_init(&p->answers, "answers", &p->memory, answers);
     process_watch_budget(&p->answers);
+    // Without a parent: what is kept for vital requests must be there when the rest is used up.
     mem_budget_init(&p->reserve, "reserve", NULL, RESERVE_MAX);
     process_watch_budget(&p->reserve);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
@@ -465,6 +482,7 @@ static unsigned long long ms_since(uint64_t begin_mono_ns)
 static bool start_units(struct program *p, err *e)
 {
     for (size_t i = 0; i < p->unit_count; i++) {
+        // In the order of the table: a service may use those before it (members, store).
         struct unit *u = &p->units[i];
         uint64_t begin = clock_mono_ns();
         assert(!atomic_load_explicit(&u->started, memory_order_relaxed));
@@ -484,6 +502,7 @@ static size_t push_body_max(void *arg, struct arena *a, str tenant)
     const struct program *p = arg;
     const struct server_settings *s = config_section(p->config, "server");
     double mebibytes = tenant_limits(p->config, a, tenant)->ingestion_body_limit_mb;
+    assert(s->request_memory > 0);
     return mebibytes > 0 ? (size_t)(mebibytes * 1048576.0) : s->request_memory;
 }
 
@@ -545,6 +564,7 @@ static void publish(struct program *p)
         router_add_http(outer, v->public_http, v->public_http_count, u->self, u->lanes);
         router_add_rpc(inner, v->internal_rpc, v->internal_rpc_count, u->self, u->lanes);
     }
+    // The admin listener before the public one, which refers to it.
     if (p->admin.server) publish_admin(p, public);
     front_publish(&p->internal, inner);  // first: the public side may ask it at once
     front_publish(&p->public, outer);
@@ -578,6 +598,7 @@ bool program_start(struct program *p, err *e)
     assert(atomic_load(&p->state) == PROGRAM_STARTING);
     p->selfprofile =
         selfprofile_start(&p->process, takes_pushes(p));  // first: it profiles the start
+    // Before the services, which find their data there; the listeners answer "starting" meanwhile.
     if (!storage_open(p, e)) return false;
     if (!p->process.store) p->process.directories = directories_new(p->notices);
     if (!start_units(p, e)) return false;
@@ -601,6 +622,7 @@ void program_drain(struct program *p)
     assert(atomic_load(&p->state) == PROGRAM_READY);
     atomic_store(&p->state, PROGRAM_DRAINING);
     metric_set(&service_ready, 0);
+    // /ready says "draining" from here on, and balancers stop sending.
     watch_stop(p->watch);
     p->watch = NULL;
     selfprofile_stop(p->selfprofile);
@@ -653,6 +675,7 @@ void program_close(struct program *p)
         log_info(NULL, "service.stopped", "service=%s took_ms=%llu", u->service->name,
                  ms_since(begin));
     }
+    // After the services and before the clients: nobody reads or writes any more.
     storage_close(p);
     if (p->public.router) router_free(p->public.router);
     if (p->internal.router) router_free(p->internal.router);
@@ -663,6 +686,7 @@ void program_close(struct program *p)
     for (size_t i = 0; i < p->loop_count; i++)
         loop_free(p->loops[i]);
     loop_free(p->client_loop);  // after the clients: it asserts that no handle is left
+    // Loops are gone, so no callback can come.
     members_free(p->members);
     directories_free(p->process.directories);
     notices_free(p->notices);

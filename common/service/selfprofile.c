@@ -89,6 +89,9 @@ static void on_sample(void *ctx, const struct sample *s)
                             .cpu_ns = s->weight * ((uint64_t)NS_PER_S / p->rate)};
     row.depth = sampler_names_repair(p->names, s, pcs, &end);
     row.end = end_of(end);
+    // Now, while the code is mapped: a name that is asked for at the push may be of another
+    // library.
+    assert(row.depth <= SAMPLER_DEPTH_MAX);
     for (uint32_t i = 0; i < row.depth; i++) {
         struct sampler_place place;
         // A failure is ignored: the encoder looks the name up again.
@@ -135,6 +138,7 @@ static bool encode_once(struct selfprofile *p, const struct selfprofile_span *sp
     buf_init(&pprof, &p->memory, PPROF_MAX);
     buf_init(&packed, &p->memory, PPROF_MAX);
     buf_init(&p->push.body, &p->memory, PPROF_MAX + REQUEST_MAX);
+    // Level 1: the push goes to this machine as a rule.
     bool ok = selfprofile_encode(&p->sums, p->names, span, &pprof, e) &&
               compress_gzip(buf_view(&pprof), 1, &packed, e);
     if (ok) put_request(p, buf_view(&packed), &p->push.body);
@@ -185,6 +189,7 @@ static void begin_push(struct selfprofile *p)
     struct arena *a = &u->req.arena;
     http_headers_add(&c->headers, a, S("content-type"), S("application/proto"));
     http_headers_add(&c->headers, a, S("connect-protocol-version"), S("1"));
+    assert(u->body.n > 0);
     http_headers_add(&c->headers, a, S("x-request-id"), str_of(u->req.request_id));
     http_headers_add(&c->headers, a, S("x-scope-orgid"), str_of(p->settings->tenant));
     http_start(p->client, &u->req, c, RANK_PUBLIC);
@@ -197,6 +202,7 @@ static void end_push(struct selfprofile *p, bool give_up)
     struct push *u = &p->push;
     err e = {0};
     assert(p->pushing);
+    // canceled ends the wait at once, because a process that stops must not wait for its own push.
     atomic_store_explicit(&u->req.canceled, give_up, memory_order_relaxed);
     bool ok = call_wait(&u->req, &u->call.call, &e);
     if (ok && u->call.status != 200) {
@@ -233,6 +239,7 @@ static void push_sums(struct selfprofile *p)
         else
             tell(p, &e);
     }
+    // Also after a failure: an interval that cannot be sent is lost, and does not grow for ever.
     start_anew(p);
 }
 
@@ -254,6 +261,7 @@ static bool wait_round(struct selfprofile *p)
 static void slow_down(struct selfprofile *p)
 {
     err e = {0};
+    // Stopped first, so that no sample of one rate is counted at the other.
     sampler_stop();
     sampler_read(on_sample, p);
     p->rate = (unsigned)p->settings->rate;
@@ -277,9 +285,11 @@ static void *collect(void *arg)
             show_stats(p);
             next_scan = clock_mono_ns() + SCAN_NS;
         }
+        // Pushes begin once the process is ready: until then nobody takes them.
         if (next == 0 && atomic_load(&p->ready))
             next = clock_mono_ns() + MIN(FIRST_PUSH_NS, interval);
         if (next == 0 || clock_mono_ns() < next || p->pushing) continue;
+        // The first push waits for a sample; an idle process has none for a while.
         if (starting && p->samples == 0) continue;
         push_sums(p);
         if (starting) slow_down(p);
@@ -341,6 +351,7 @@ static bool begin(struct selfprofile *p, err *e)
 
 static void release(struct selfprofile *p)
 {
+    assert(!p->pushing);
     stack_sums_release(&p->sums);
     sampler_names_free(p->names);
     process_unwatch_budget(&p->memory);

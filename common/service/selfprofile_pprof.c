@@ -105,6 +105,7 @@ static bool string_of(struct encoder *x, str text, uint64_t *number, err *e)
         if (!arena_grow(&x->arena, &x->string_rows, &x->string_cap, i + 1, sizeof(str)))
             return arena_fail(&x->arena, e);
         if (!map_put(&x->strings, hash, i, e)) return false;
+        assert(x->string_count < MAP_NONE);
         x->string_rows[x->string_count++] = text;
     }
     *number = i;
@@ -127,6 +128,7 @@ static bool same_location(const void *ctx, uint32_t row)
 static bool location_of(struct encoder *x, uint64_t pc, uint64_t *id, err *e)
 {
     struct location_key k = {.encoder = x, .pc = pc};
+    // A gap in the stack is a location of its own, with a name that says so.
     *id = ID_LOST;
     if (pc == SAMPLE_GAP) return true;
     uint64_t hash = hash_table_word(pc);
@@ -150,12 +152,14 @@ static bool put_sample(struct encoder *x, const struct stack_row *row, const uin
     assert((size_t)row->end < COUNT(ends));
     if (!string_of(x, str_of(row->component), &component, e)) return false;
     size_t sample = pb_begin(x->out, PROFILE_SAMPLE);
+    assert(row->depth <= SAMPLER_DEPTH_MAX);
     size_t ids = pb_begin(x->out, 1);
     for (uint32_t i = 0; i < row->depth; i++) {
         uint64_t id = 0;
         if (!location_of(x, pcs[i], &id, e)) return false;
         pb_put_varint(x->out, id);
     }
+    // The mark stands at the root side, where callers are missing.
     if (row->end != STACK_WHOLE) pb_put_varint(x->out, ends[row->end]);
     pb_end(x->out, ids);
     size_t values = pb_begin(x->out, 2);
@@ -204,6 +208,7 @@ static bool put_locations(struct encoder *x, err *e)
         if (!sampler_names_find(x->names, x->location_rows[i], &place, e)) return false;
         size_t location = pb_begin(x->out, PROFILE_LOCATION);
         pb_put_u64(x->out, 1, ID_FIRST + i);
+        // Mapping 0 means "none" in pprof, so ids begin at 1.
         if (place.module != UINT32_MAX) pb_put_u64(x->out, 2, place.module + 1);
         pb_put_u64(x->out, 3, x->location_rows[i]);
         for (uint32_t k = 0; k < place.count; k++) {
@@ -272,6 +277,7 @@ static bool put_all(struct encoder *x, const struct stack_sums *s,
                     const struct selfprofile_span *span, err *e)
 {
     uint64_t number = 0;
+    // In this order first, so that the numbers of the enum hold.
     for (size_t i = 0; i < COUNT(fixed); i++) {
         if (!string_of(x, str_of(fixed[i]), &number, e)) return false;
     }
@@ -284,6 +290,7 @@ static bool put_all(struct encoder *x, const struct stack_sums *s,
     }
     if (!find_all(x, e) || !put_locations(x, e) || !put_functions(x, e) || !put_mappings(x, e))
         return false;
+    // Last: all other tables add strings.
     for (size_t i = 0; i < x->string_count; i++)
         pb_put_bytes(x->out, PROFILE_STRING, x->string_rows[i]);
     pb_put_u64(x->out, PROFILE_TIME, (uint64_t)span->begin_wall_ns);

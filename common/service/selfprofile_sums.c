@@ -49,10 +49,12 @@ bool stack_sums_add(struct stack_sums *s, const struct stack_row *key, const uin
     rest.depth = 0;
     rest.end = STACK_OVERFLOW;
     uint64_t hash = 0;
+    assert(key->samples > 0);
     assert(key->depth <= SAMPLER_DEPTH_MAX && (key->depth == 0 || pcs));
     assert(key->end != STACK_OVERFLOW || key->depth == 0);
     uint32_t i = find_stack(s, key, pcs, &hash);
     if (i == MAP_NONE && s->row_count >= STACKS_MAX) {
+        // The table is full: the sample counts in a row without a stack.
         key = &rest;
         i = find_stack(s, key, pcs, &hash);
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// service.c - service_main, from the arguments to a running process: settings, signals, reloads.
 #include "service/service.h"
 
 #include "service/metrics.h"
@@ -25,6 +27,7 @@ static bool await_reload(struct program *p)
     lock_take(&p->lock);
     while (!p->stop_wanted && !p->reload_wanted)
         cond_wait(&p->change, &p->lock);
+    // A stop wins over a reload that came at the same time.
     bool reload = !p->stop_wanted;
     p->reload_wanted = false;
     lock_give(&p->lock);
@@ -40,11 +43,13 @@ static void *runner(void *arg)
             program_reload_tls(p);
         program_drain(p);
     }
+    // After a failed start as well: it takes what there is.
     program_close(p);
     lock_take(&p->lock);
     p->well = well;
     p->done = true;
     lock_give(&p->lock);
+    // The main thread waits in signal_next, which a condition cannot end.
     signal_wake();
     return NULL;
 }
@@ -101,6 +106,7 @@ static void want_stop(struct program *p)
     if (!again) return;
     // The second signal: the user does not want to wait. The log keeps all that was acknowledged.
     log_warn(NULL, "process.cut", "%s", "reason=\"second signal to stop\"");
+    // No atexit, no destructors: other threads are in the middle of their work.
     _exit(EXIT_FAILED);
 }
 
@@ -121,6 +127,7 @@ static int run_program(struct program *p)
         fprintf(stderr, "flametree: %s\n", p->fault.msg);
         return EXIT_FAILED;
     }
+    assert(p->tenants);
     while (!is_done(p)) {
         switch (signal_next()) {
         case SIGNAL_STOP:
@@ -134,6 +141,7 @@ static int run_program(struct program *p)
             break;
         }
     }
+    // Its last lines may still run: the lock is released below.
     thread_join(thread);
     cond_release(&p->change);
     lock_release(&p->lock);
@@ -225,6 +233,7 @@ static size_t collect_sections(const struct service *const *services, size_t n,
     for (size_t i = 0; i < settings_section_count; i++)
         sections[count++] = settings_sections[i];
     sections[count++] = &limits_section;
+    // A process has only the sections of its own services; others are unknown keys there.
     for (size_t i = 0; i < n; i++) {
         if (services[i]->config) sections[count++] = services[i]->config;
     }
@@ -291,12 +300,14 @@ static int run_with_settings(struct program *p, const struct config_args *args)
 
 int service_main(const struct service *const *services, size_t n, int argc, char **argv)
 {
+    // First: tables that are made from here on use the key.
     hash_seed(rand_key());
     assert(n > 0 && n <= SERVICES_MAX);
     signal_begin();  // before any thread: signals are blocked in all, and wait for signal_next
     process_tune_malloc();
     process_raise_files();
     process_metrics_begin();
+    // The order of metrics and sections is that of docs/metrics.md and docs/config.md.
     const struct config_section *sections[SETTINGS_MAX + SERVICES_MAX];
     assert(settings_section_count < SETTINGS_MAX);
     size_t section_count = collect_sections(services, n, sections);

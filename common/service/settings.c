@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// settings.c - the rows of the common sections, and checks of what must fit together.
 #include "service/settings.h"
 
 #include "cluster/member.h"

@@ -67,11 +67,14 @@ static bool claim(struct program *p, uint64_t limit_ns, err *e)
     id128 mine = {0};
     bool known = false;
     char text[ULID_TEXT];
+    assert(p->process.store);
     err fault = {0};
     if (!datadir_read_cluster(&p->datadir, &mine, &known, e)) return err_wrap(e, "storage");
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
     bool ok = cluster_claim(p->process.store, &r, known ? &mine : NULL, &cluster, &fault);
     req_release(&r);
+    // Without the store the cluster of the last start is believed, so that nodes can talk
+    // meanwhile.
     if (ok || known) node_joins(p, ok ? cluster : mine);
     if (ok) {
         ulid_print(cluster, text);
@@ -143,6 +146,7 @@ static bool choose(struct program *p, struct chosen *c)
         .no_uring = strcmp(s->io, "threads") == 0,
     };
     snprintf(c->name, sizeof c->name, "%s", c->local.dir);
+    // A distributor of its own keeps nothing, and a querier must be told which store it reads.
     return strcmp(s->kind, "none") != 0 && (s->dir[0] || p->process.all_in_one);
 }
 
@@ -159,6 +163,7 @@ static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, 
     c->local.width = 1;
     c->s3.width = 1;
     struct store *other = open_client(c, e);
+    assert(other != p->process.store);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
     bool ok = store_check(p->process.store, other, p->identity.directory, &r, e);
@@ -215,6 +220,7 @@ void storage_ask(struct program *p)
     if (ok && (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e))) return;
     log_error(NULL, "storage.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
     fprintf(stderr, "flametree: %s\n", e.msg);
+    assert(e.code != ERR_OK);
     _exit(EXIT_FAILURE);
 }
 

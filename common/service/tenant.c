@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// tenant.c - snapshots of all overrides, replaced as a whole by the thread that reads their files
+// again.
 #include "service/tenant.h"
 
 #include "service/config_int.h"
@@ -41,6 +44,7 @@ static void unref(void *arg)
     struct snapshot *s = arg;
     unsigned before = atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel);
     assert(before > 0);
+    // Released and acquired: what other threads did with it happens before it is freed.
     if (before > 1) return;
     overrides_release(&s->overrides);
     mem_free(NULL, s, sizeof *s);
@@ -114,6 +118,7 @@ static const struct limits *of_all(const struct snapshot *s, const struct limits
                                    struct arena *a, str tenants)
 {
     if (str_find(tenants, '|') == tenants.n) return of_one(s, defaults, tenants);
+    // A query over several tenants gets the smallest of each limit.
     struct limits *least = ARENA_NEW(a, struct limits);
     if (!least) return defaults;
     str rest = {0};
@@ -137,6 +142,7 @@ const struct limits *tenant_limits(const struct config *c, struct arena *a, str 
     struct snapshot *s = take(t);
     const struct limits *l = defaults;
     if (s->overrides.count > 0) l = of_all(s, defaults, a, tenant);
+    // The request's arena holds the reference, so the limits live as long as the request.
     if (l != defaults && arena_defer(a, unref, s)) return l;
     unref(s);
     return defaults;
@@ -148,7 +154,9 @@ static struct snapshot *build(const struct tenants *t, CONFIG_LIST files, str *t
 {
     struct snapshot *s = mem_alloc(NULL, sizeof *s, e);
     if (!s) return NULL;
+    assert(config_version(t->config) > 0);
     atomic_init(&s->refs, 1);
+    // Version first: limits of a newer state under an older number are only built once more.
     s->config_version = config_version(t->config);
     s->defaults = config_section(t->config, "limits");
     if (overrides_read(&s->overrides, files, texts, s->defaults, e)) return s;
@@ -182,6 +190,7 @@ static void show_row(struct metric *m, const str *values, const struct config_ro
 // Every numeric default, and the numbers that a tenant has otherwise.
 static void show(const struct snapshot *s)
 {
+    // First all go: a tenant may have left the file.
     metric_forget_sets(&service_limits_overrides);
     metric_set(&service_overrides_tenants, (int64_t)s->overrides.count);
     for (size_t i = 0; i < limits_section.row_count; i++) {
@@ -202,6 +211,7 @@ static void show(const struct snapshot *s)
 static void tell(struct tenants *t, const err *fault)
 {
     char quoted[LOG_QUOTE_MAX];
+    assert(!fault || fault->code != ERR_OK);
     metric_set(&service_overrides_reload_ok, fault == NULL);
     metric_add_to(&service_overrides_reloads, fault ? S("refused") : S("well"), 1);
     if (!fault) {
@@ -227,6 +237,7 @@ static bool reload(struct tenants *t, err *e)
     uint64_t version = config_version(t->config);
     bool ok = overrides_load(&texts, set->file, &files, &hash, e);
     struct snapshot *old = t->current;  // only a reload replaces it
+    // Most reloads find nothing new, and must cost no more than reading the files.
     bool same = ok && old && old->files_hash == hash && old->config_version == version;
     if (ok && !same) {
         s = build(t, set->file, files, e);
@@ -302,6 +313,7 @@ void tenants_close(struct tenants *t)
     t->stopping = true;
     cond_wake_all(&t->change);
     lock_give(&t->lock);
+    // The thread reloads nothing after this, so what follows needs no lock.
     if (t->started) thread_join(t->thread);
     if (config_tenants(t->config) == t) config_set_tenants(t->config, NULL);
     if (t->current) unref(t->current);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// values.c - the checks, one for each kind of value.
 #include "service/values.h"
 
 #include <arpa/inet.h>
@@ -20,6 +22,7 @@ static bool is_ip(int family, str text)
     if (text.n == 0 || text.n >= sizeof z) return false;
     memcpy(z, text.p, text.n);
     z[text.n] = '\0';
+    assert(text.n < sizeof z);
     z[str_find(text, '%')] = '\0';  // a zone, such as fe80::1%eth0
     return inet_pton(family, z, bytes) == 1;
 }
@@ -69,6 +72,7 @@ bool values_address(str text, bool listener, err *e)
     uint64_t number = 0;
     if (port.n > 5 || !str_u64(port, &number) || number > PORT_MAX)
         return refuse(e, text, "a port is a number up to 65535");
+    // A listener on port 0 takes any free one; as a place to go to it means nothing.
     if (number == 0 && !listener) return refuse(e, text, "port 0 is no port to connect to");
     if (host.n == 0) return listener || refuse(e, text, "the host is missing");
     if (is_bracketed(host) || is_host(host)) return true;
@@ -112,6 +116,7 @@ bool values_id(str text, size_t most, err *e)
 
 bool values_directory(const char *path, err *e)
 {
+    // A path that is not there is made at the start; only one that is something else is wrong.
     struct stat st;
     if (path[0] == '\0' || stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "'%s' is not a directory", path);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// variables.c - walks the environment and names what nobody reads.
 #include "service/variables.h"
 
 #include <stdio.h>
@@ -66,6 +68,7 @@ static bool is_link(str name, str value)
 static bool name_of(const struct config *c, size_t i, char name[VARIABLE_NAME_MAX])
 {
     if (config_variable(c, i, name, VARIABLE_NAME_MAX)) return true;
+    assert(i >= config_variable_count(c));
     i -= config_variable_count(c);
     if (i >= COUNT(others)) return false;
     snprintf(name, VARIABLE_NAME_MAX, PREFIX "%s", others[i]);
@@ -97,6 +100,7 @@ static bool is_known(const struct config *c, str name)
     for (size_t i = 0; name_of(c, i, known); i++) {
         if (str_is(name, known)) return true;
     }
+    // One environment may be shared by several services, so settings of the others are fine here.
     return is_of_another_service(c, name);
 }
 
@@ -125,6 +129,7 @@ bool variables_next_unknown(const struct config *c, const char *const *environme
         str value = {0};
         str name = str_split(str_of(environment[(*at)++]), '=', &value);
         if (!str_starts(name, S(PREFIX)) || is_known(c, name) || is_link(name, value)) continue;
+        assert(name.n > 0);
         fault->name = str_slice(name, 0, MIN(name.n, (size_t)VARIABLE_NAME_MAX));
         find_nearest(c, name, fault->nearest);
         return true;

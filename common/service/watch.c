@@ -37,6 +37,7 @@ static void check_cluster(struct watch *w, const struct member *m, const struct 
     char theirs[ULID_TEXT];
     bool known = node_cluster(p, &mine);
     if (!node_knows(n->cluster) || (!known && m->kind != MEMBER_INGESTER)) return;
+    // The first ingester that answers decides what the others are compared with.
     if (!known && !node_knows(w->cluster)) w->cluster = n->cluster;
     if (!known) mine = w->cluster;
     if (id128_eq(mine, n->cluster)) return;
@@ -78,6 +79,7 @@ static bool probe_kind(struct watch *w, struct req *r, enum member_kind kind, st
     const struct member **of = ARENA_ARRAY(&r->arena, const struct member *, n);
     for (size_t i = 0; of && i < n; i++) {
         if (str_is(m[i].address, p->internal_address)) continue;
+        assert(asked < n);
         peer_start(p->probe_client, r, &calls[asked], m[i].address, NODE_PROBE, message,
                    RANK_INGESTER, NODE_MESSAGE_MAX);
         waits[asked] = &calls[asked].http.call;
@@ -131,6 +133,7 @@ static void *run_watch(void *arg)
 {
     struct watch *w = arg;
     for (unsigned tick = 0;; tick++) {
+        // Each second, because pushes may wait for what it finds out.
         if (w->program->process.store) storage_ask(w->program);
         if (tick % PROBE_EVERY == 0) probe_all(w);
         if (!wait(w)) return NULL;

@@ -37,6 +37,7 @@ static bool fail(const struct reader *r, const yaml_event_t *ev, const char *wha
 static void append(struct yaml_node *parent, struct yaml_node *t)
 {
     assert(parent);
+    assert(!t->next && parent->kind >= YAML_NODE_LIST);
     t->parent = parent;
     if (parent->last)
         parent->last->next = t;
@@ -51,6 +52,7 @@ static struct yaml_node *add(struct reader *r, const yaml_event_t *ev, enum yaml
     struct yaml_node *t = ARENA_NEW(r->arena, struct yaml_node);
     if (!t) return NULL;
     *t = (struct yaml_node){.kind = kind, .file = r->file, .line = line_of(ev)};
+    // The key's line, not the value's: that is where a person looks for it.
     if (r->has_key) {
         t->key = r->key;
         t->line = r->key_line;
@@ -67,6 +69,7 @@ static struct yaml_node *add(struct reader *r, const yaml_event_t *ev, enum yaml
 static bool on_key(struct reader *r, const yaml_event_t *ev, err *e)
 {
     if (ev->type != YAML_SCALAR_EVENT) return fail(r, ev, "expected a key", e);
+    assert(!r->has_key);
     r->key = arena_str(r->arena, str_make(ev->data.scalar.value, ev->data.scalar.length));
     r->key_line = line_of(ev);
     r->has_key = true;
@@ -100,7 +103,8 @@ static bool on_event(struct reader *r, const yaml_event_t *ev, err *e)
         return true;
     }
     if (r->at && r->at->kind == YAML_NODE_MAP && !r->has_key) return on_key(r, ev, e);
-    if (ev->type == YAML_SCALAR_EVENT) return on_scalar(r, ev) || arena_ok(r->arena, e);
+    if (ev->type == YAML_SCALAR_EVENT) return on_scalar(r, ev) || arena_fail(r->arena, e);
+    // Few levels are needed, and walks upwards have room for no more (print_path).
     if (++r->depth > YAML_NODE_DEPTH_MAX)
         return fail(r, ev, "lists and maps are nested too deeply", e);
     struct yaml_node *t =
@@ -148,6 +152,7 @@ bool yaml_node_parse(str yaml, const char *file, struct arena *a, struct yaml_no
         yaml_event_delete(&ev);
     }
     yaml_parser_delete(&p);
+    // A file of comments has no event for a value: it means "nothing is set".
     if (!r.root) {
         r.root = ARENA_NEW(a, struct yaml_node);
         if (r.root) *r.root = (struct yaml_node){.file = file, .line = 1};
@@ -189,6 +194,7 @@ static void print_path(const struct yaml_node *t, char path[PATH_SHOWN])
         assert(n < COUNT(way));
         way[n++] = t;
     }
+    // The steps were met from the inside out, and are printed from the outside in.
     size_t at = 0;
     path[0] = '\0';
     while (n > 0 && at < PATH_SHOWN - 1) {
@@ -204,6 +210,7 @@ bool yaml_node_fail(const struct yaml_node *t, err *e, const char *fmt, ...)
 {
     char path[PATH_SHOWN];
     char what[sizeof e->msg];
+    assert(t->file);
     print_path(t, path);
     va_list ap;
     va_start(ap, fmt);
@@ -223,6 +230,7 @@ const struct yaml_node *yaml_node_after(const struct yaml_node *root, const stru
     *l = 1;
     if (t->first) return t->first;
     *l = 0;
+    // Upwards until there is a next one; the root has none, whatever stands beside it.
     for (; t != root; t = t->parent, --*l) {
         if (t->next) return t->next;
     }
@@ -287,6 +295,7 @@ static struct yaml_node *member(const struct yaml_node *map, str key)
 static void replace(struct yaml_node *old, struct yaml_node *by)
 {
     struct yaml_node *parent = old->parent;
+    assert(parent && by != old);
     struct yaml_node **link = &parent->first;
     while (*link != old)
         link = &(*link)->next;
@@ -302,6 +311,7 @@ static bool put_copy(struct arena *a, struct yaml_node *map, struct yaml_node *t
 {
     struct yaml_node *new = copy(a, t);
     if (!new) return false;
+    assert(map->kind == YAML_NODE_MAP);
     if (there)
         replace(there, new);
     else
@@ -367,6 +377,7 @@ static bool is_plain_byte(char c, bool first)
 static void print_scalar(str text, bool quoted, struct buf *out)
 {
     bool plain = !quoted && text.n > 0;
+    // Without quotes only what no reader takes for a number with a meaning, a flag or a comment.
     for (size_t i = 0; plain && i < text.n; i++)
         plain = is_plain_byte(text.p[i], i == 0);
     if (plain)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// check.c - two clients of one store test each promise with small objects of their own; and what a
+// mount's options tell.
 #include "store/check.h"
 
 #include "base/ulid.h"
@@ -35,6 +38,7 @@ static bool sees(struct check *c, struct store *s, bool want, const char *what, 
 {
     uint64_t size = 0;
     err why = {0};
+    assert(s == c->one || s == c->other);
     bool there = store_size(s, c->r, c->name, &size, &why);
     if (!there && why.code != ERR_NOT_FOUND) {
         *e = why;
@@ -48,6 +52,7 @@ static bool note(void *arg, str name, uint64_t size, err *e)
     struct check *c = arg;
     (void)size;
     (void)e;
+    // Left-over names of this directory only: other processes may be checking the store just now.
     bool now = str_eq(name, c->name);
     c->seen += now;
     if (!now && str_starts(name, c->own) && c->stale_count < COUNT(c->stale))
@@ -67,6 +72,7 @@ static bool creates(struct check *c, struct store *s, const char *bytes, bool fi
 {
     bool existed = false;
     if (!store_put(s, c->r, c->name, str_of(bytes), &existed, e)) return false;
+    assert(c->name.n > 0);
     if (existed && first) return broken("it has an object that nobody created", e);
     return existed || first || broken("it accepts two creations of one name", e);
 }
@@ -88,12 +94,14 @@ static bool race(struct check *c, err *e)
     bool second[2] = {false, false};
     struct store_upload *a = store_begin(c->one, c->r, c->name, 1, e);
     struct store_upload *b = a ? store_begin(c->other, c->r, c->name, 1, e) : NULL;
+    // Commits follow each other here: two at once would prove no more, because the link decides.
     if (!b || !store_write(a, S("a"), e) || !store_write(b, S("b"), e)) {
         store_abandon(a);
         store_abandon(b);
         return false;
     }
     if (!store_commit(a, &second[0], e)) {
+        // The commit has freed a, whatever its outcome.
         store_abandon(b);
         return false;
     }
@@ -141,6 +149,7 @@ bool store_check(struct store *one, struct store *other, id128 owner, struct req
     c.own = arena_printf(&r->arena, STORE_CHECK_PREFIX "%s.", directory);
     c.name = arena_printf(&r->arena, "%.*s%s", STR(c.own), ulid);
     if (!arena_ok(&r->arena, e)) return false;
+    assert(one != other && c.own.n > 0);
     if (run_check(&c, e)) return true;
     err ignored = {0};
     (void)!store_delete(one, r, c.name, &ignored);  // if that fails, a later check removes it
@@ -197,6 +206,7 @@ static bool read_mount(str line, str *at, str *type, str *options)
 
 static bool is_below(str dir, str at)
 {
+    assert(at.p && dir.p);
     if (!str_starts(dir, at)) return false;
     return dir.n == at.n || str_is(at, "/") || dir.p[at.n] == '/';
 }
@@ -218,6 +228,7 @@ const char *store_check_mount(const char *dir)
         str at;
         str type;
         str options;
+        // A line that was cut by `line` or has another form says nothing.
         if (!read_mount(str_split(rest, '\n', &rest), &at, &type, &options)) continue;
         if (!is_below(str_of(real), at) || at.n < best) continue;
         best = at.n;  // of equal mount points the later one covers the earlier

@@ -45,6 +45,7 @@ struct io {
 
 static void advance(struct io_op *o, size_t n)
 {
+    assert(n <= o->n - o->done);
     o->done += n;
     while (n > 0 && n >= o->v->iov_len) {
         n -= o->v->iov_len;
@@ -58,6 +59,7 @@ static void advance(struct io_op *o, size_t n)
 
 static ssize_t once(const struct io_op *o)
 {
+    // IO_SYNC is fsync, not fdatasync: the size of a new file is part of what must be durable.
     off_t at = (off_t)(o->at + o->done);
     if (o->what == IO_SYNC) return fsync(o->fd);
     if (o->what == IO_WRITE) return pwritev(o->fd, o->v, o->v_n, at);
@@ -90,6 +92,7 @@ static bool follows_failure(const struct io_op *v, size_t i)
 static void do_chain(struct io_op *v, size_t n, size_t i)
 {
     for (size_t at = i; at < n && (at == i || v[at].after); at++) {
+        assert(v[at].fd >= 0);
         v[at].began = true;
         if (follows_failure(v, at)) {
             v[at].error = v[at - 1].error;
@@ -123,6 +126,8 @@ static void take_part(struct crowd *c)
 {
     err ended = {0};
     while (!c->ends || req_alive(c->req, &ended)) {
+        // Relaxed: the numbers only have to differ. What the calls write is seen by the caller
+        // through the lock in leave().
         size_t i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
         if (i >= c->n) return;
         c->fn(c->arg, i);
@@ -132,7 +137,9 @@ static void take_part(struct crowd *c)
 static void leave(struct crowd *c)
 {
     lock_take(&c->lock);
+    assert(c->inside > 0);
     if (--c->inside == 0) cond_wake_one(&c->gone);
+    // Under the lock, because the crowd is on the caller's stack and is gone once it sees 0.
     lock_give(&c->lock);
 }
 
@@ -152,6 +159,8 @@ static void help_not(struct job *j, const err *e)
 static void run_crowd(struct io *io, struct crowd *c)
 {
     struct helper helpers[HELPERS];
+    assert(c->n > 1 && io->width > 1);
+    // One less than the calls, because this thread takes part.
     size_t n = MIN(MIN(c->n - 1, (size_t)io->width - 1), COUNT(helpers));
     for (size_t i = 0; i < n; i++) {
         helpers[i] = (struct helper){.job = {.req = c->req, .run = help, .refuse = help_not},
@@ -162,6 +171,7 @@ static void run_crowd(struct io *io, struct crowd *c)
         lock_give(&c->lock);
         err busy = {0};
         if (lane_submit(io->lane, &helpers[i].job, &busy)) continue;
+        // A full lane is no fault: this thread does what nobody helps with.
         helpers[i].sent = false;
         leave(c);
     }
@@ -179,6 +189,7 @@ static void run_crowd(struct io *io, struct crowd *c)
 
 static void gather(struct io *io, struct crowd *c)
 {
+    // Without a request there is no deadline, and a job needs one.
     if (c->n <= 1 || !c->req || io->width == 1) {
         take_part(c);
         return;
@@ -226,14 +237,17 @@ static bool worth_a_call(int error)
 
 static void note_result(struct io_op *o, int result)
 {
+    assert(o->began && !o->complete);
     if (result < 0 && worth_a_call(-result)) return;
     if (result < 0) o->error = -result;
     if (result > 0) advance(o, (size_t)result);
+    // A read that is short but not at the end goes on by system calls (finish_rest).
     o->complete = result < 0 || o->done >= o->n || (o->what == IO_READ && result == 0);
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct io_op *o, bool more)
 {
+    assert(sqe && o->v_n >= 0);
     switch (o->what) {
     case IO_READ:
         io_uring_prep_readv(sqe, o->fd, o->v, (unsigned)o->v_n, o->at);
@@ -292,6 +306,7 @@ static void fill(struct io *io, struct io_uring *u, struct io_op *v, size_t n, s
         size_t end = f->next + 1;
         while (end < n && v[end].after)
             end += 1;
+        assert(!v[f->next].after);  // chains begin at their first operation
         size_t chain = end - f->next;
         if (f->waiting + f->flying + chain > ring_depth(io) || io_uring_sq_space_left(u) < chain)
             return;
@@ -308,8 +323,10 @@ static bool fly(struct io_uring *u, struct flight *f)
 {
     if (f->waiting > 0) {
         int taken = io_uring_submit(u);
+        // With operations under way the kernel may take more once some of them are done.
         if (taken <= 0 && taken != -EINTR && f->flying == 0) return false;
         if (taken > 0) {
+            assert((unsigned)taken <= f->waiting);
             f->waiting -= (unsigned)taken;
             f->flying += (unsigned)taken;
         }
@@ -341,6 +358,7 @@ static void finish_rest(struct io_op *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!v[i].began || v[i].complete) continue;
+        assert(i > 0 || !v[i].after);
         if (!follows_failure(v, i)) finish(&v[i]);
         if (v[i].complete && i + 1 < n && v[i + 1].after && !v[i + 1].error)
             v[i + 1].complete = false;
@@ -359,6 +377,7 @@ static struct ring *ring_take(struct io *io, unsigned depth)
     if (found) found->busy = true;
     lock_give(&io->lock);
     if (!found || found->made) return found;
+    // It is marked as busy, so no other thread touches it.
     found->made = io_uring_queue_init(depth, &found->uring, 0) == 0;
     if (found->made) return found;
     lock_take(&io->lock);
@@ -391,9 +410,12 @@ void io_run(struct io *io, struct req *r, struct io_op *v, size_t n)
         run_threads(io, r, v, n);
         return;
     }
+    // No other thread, and no second queue: the caller submits and waits itself.
     bool usable = run_ring(io, &ring->uring, r, v, n);
     ring_give(io, ring, usable);
     finish_rest(v, n);
+    // A ring that broke leaves operations that did not begin. Chains begin whole, so the rest
+    // begins with the first operation of a chain.
     size_t begun = 0;
     while (!usable && begun < n && v[begun].began)
         begun += 1;
@@ -412,6 +434,7 @@ static bool try_uring(struct io *io)
     int failed = io_uring_queue_init(ring_depth(io), &io->rings[0].uring, 0);
     if (failed) {
         // Container runtimes forbid it by default, so this is no warning.
+        // The kernel has no io_uring, or forbids it.
         char text[128];
         log_info(NULL, "store.no_uring", "why=\"%s\"", strerror_r(-failed, text, sizeof text));
         return false;
@@ -445,6 +468,7 @@ struct io *io_open(unsigned width, bool no_uring, err *e)
 void io_close(struct io *io)
 {
     if (!io) return;
+    // No caller is inside, so no ring is busy; the lane may still have threads that look for work.
     lane_drain(io->lane);
     lane_free(io->lane);
     for (size_t i = 0; i < RINGS; i++) {

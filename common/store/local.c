@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// local.c - opens a store in a directory, and what its other files share: paths, errors, closing.
 #include "store/local_int.h"
 #include "store/metrics.h"
 #include "sys/clock.h"
@@ -23,11 +25,13 @@ void local_path_of(const struct local *l, str name, struct local_path *path)
     assert(n > 0 && (size_t)n < sizeof path->p);
     path->n = (size_t)n;
     path->top = path->n - name.n;
+    assert(path->top > 2 && path->p[path->top - 1] == '/');
 }
 
 bool local_fault(err *e, int why, const char *verb, str name)
 {
     enum err_code code = ERR_UNAVAILABLE;
+    assert(why != 0);
     if (why == ENOENT || why == ENOTDIR || why == EISDIR) code = ERR_NOT_FOUND;
     if (why == ENOMEM) code = ERR_RESOURCE_EXHAUSTED;
     // These come from a file system without links or without fsync of folders.
@@ -58,6 +62,7 @@ bool local_is_there(const struct local *l, err *e)
                        "store %s: %s; was it moved, or is its disk not mounted any more?", l->dir,
                        strerror(errno));
     }
+    // By identity, not by contents: an empty store and one that is not mounted look alike.
     return (st.st_dev == l->dev && st.st_ino == l->ino) ||
            err_set(e, ERR_UNAVAILABLE,
                    "store %s: another directory is there now; put the former one back, or restart",
@@ -72,6 +77,7 @@ bool local_may_change(const struct local *l, err *e)
 
 void local_close_file(int fd)
 {
+    // Callers report errno of what failed before.
     int why = errno;
     if (fd >= 0) (void)close(fd);  // it was only read, or synced before: an error loses nothing
     errno = why;
@@ -121,6 +127,7 @@ static bool make_dirs(const struct local *l, err *e)
         snprintf(path, sizeof path, "%s/%c", l->dir, *part);
         if (!dir_make(path, e)) return false;
     }
+    // o and t must be there after a loss of power, or the store would seem to be another one.
     return dir_sync(l->dir, e);
 }
 
@@ -141,6 +148,7 @@ static bool take_turn(const struct local *l, int *fd, err *e)
     for (;;) {
         err why = {0};
         if (lock_file_open(path, fd, &why)) return true;
+        // failed_precondition: another process holds it. Anything else will not pass by waiting.
         if (why.code != ERR_FAILED_PRECONDITION || clock_mono_ns() >= until) {
             *e = why;
             return false;
@@ -167,6 +175,7 @@ static bool try_out(struct local *l, struct req *r, err *e)
     if (!existed)
         return err_set(e, ERR_FAILED_PRECONDITION, "an object could be created a second time");
     if (!store_read(s, r, text, 0, text.n, found, e)) return false;
+    assert(text.n < sizeof found);
     if (!str_eq(text, str_of(found)))
         return err_set(e, ERR_FAILED_PRECONDITION, "it does not hold what was written");
     return store_delete(s, r, text, e);
@@ -177,6 +186,7 @@ static bool prepare(struct local *l, bool again, err *e)
     int turn = -1;
     struct req r;
     l->tree = 'o';
+    // A reader must change nothing, and a second client must not sweep what the first one writes.
     if (l->read_only || again) return know_objects(l, e);
     // One process at a time sweeps and tries the store out, so that none takes the files of
     // another's try for left-over ones.
@@ -186,6 +196,7 @@ static bool prepare(struct local *l, bool again, err *e)
     bool ok = local_sweep(l, e) && try_out(l, &r, e);
     l->tree = 'o';
     req_release(&r);
+    assert(l->tree == 'o');
     lock_file_close(turn);
     return ok;
 }

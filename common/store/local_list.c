@@ -43,6 +43,7 @@ static void level_release(struct level *v)
 static bool level_add(struct level *v, str name, bool folder, err *e)
 {
     assert(name.n > 0 && name.n <= UINT32_MAX);
+    assert(v->next == 0);  // offsets and order are fixed once the visits begin
     if (!mem_grow_bare(v->memory, &v->v, &v->cap, v->n + 1, sizeof *v->v, e) ||
         !mem_grow_bare(v->memory, &v->names, &v->names_cap, v->names_n + name.n, 1, e))
         return false;
@@ -54,6 +55,7 @@ static bool level_add(struct level *v, str name, bool folder, err *e)
 
 static str entry_name(const struct level *v, const struct entry *x)
 {
+    assert(x->at + x->n <= v->names_n);
     return str_make(v->names + x->at, x->n);
 }
 
@@ -97,6 +99,7 @@ static bool walk_point(struct walk *w, size_t n, str name, bool folder)
 {
     assert(n >= w->path.top);
     if (n + name.n + folder - w->path.top > STORE_NAME_MAX) return false;
+    // Checked before: a folder may have names that are longer than any that a store makes.
     memcpy(w->path.p + n, name.p, name.n);
     w->path.n = n + name.n;
     if (folder) w->path.p[w->path.n++] = '/';
@@ -111,6 +114,7 @@ static bool wanted(const struct walk *w, str name, bool folder)
     if (folder ? !store_prefix_check(name, &ignored) : !store_name_check(name, &ignored))
         return false;
     if (!folder) return str_starts(name, w->prefix) && str_cmp(name, w->after) > 0;
+    // A folder is wanted if it is below the prefix or on the way to it.
     if (!str_starts(name, w->prefix) && !str_starts(w->prefix, name)) return false;
     return str_starts(w->after, name) || str_cmp(name, w->after) > 0;
 }
@@ -127,6 +131,7 @@ static bool kind_of(const struct walk *w, const struct dirent *d, bool *folder)
     struct stat st;
     *folder = d->d_type == DT_DIR;
     if (d->d_type != DT_UNKNOWN) return d->d_type == DT_DIR || d->d_type == DT_REG;
+    // lstat: a link is neither, and is not followed out of the store.
     if (lstat(w->path.p, &st) != 0) return false;
     *folder = S_ISDIR(st.st_mode);
     return S_ISDIR(st.st_mode) || S_ISREG(st.st_mode);
@@ -137,6 +142,7 @@ static bool read_entry(struct walk *w, struct level *v, const struct dirent *d, 
     str name = str_of(d->d_name);
     bool folder = false;
     if (str_is(name, ".") || str_is(name, "..")) return true;
+    // First as a file, for kind_of to ask about; then again with the '/' of a folder.
     if (!walk_point(w, v->path_n, name, false) || !kind_of(w, d, &folder)) return true;
     if (!walk_point(w, v->path_n, name, folder) || !wanted(w, walk_name(w), folder)) return true;
     return level_add(v, name, folder, e);
@@ -153,6 +159,7 @@ static bool read_folder(struct walk *w, struct level *v, err *e)
     if (!dir && (errno == ENOENT || errno == ENOTDIR)) return true;
     name.p = folder.p + folder.top;
     if (!dir) return local_fault(e, errno, "list", name);
+    // Read whole and closed before the walk goes down: so few descriptors are open however deep.
     bool ok = true;
     for (;;) {
         errno = 0;
@@ -171,6 +178,7 @@ static bool walk_down(struct walk *w, err *e)
 {
     if (!mem_grow(w->local->memory, &w->levels, &w->cap, w->n + 1, sizeof *w->levels, e))
         return false;
+    // Counted before it is read, so that walk_release frees it after a failure as well.
     w->n += 1;
     return read_folder(w, &w->levels[w->n - 1], e);
 }
@@ -189,6 +197,7 @@ static bool walk_on(struct walk *w, store_visit *fn, void *arg, err *e)
 {
     while (w->n > 0) {
         struct level *v = &w->levels[w->n - 1];
+        assert(v->next <= v->n);
         if (v->next == v->n) {
             level_release(v);
             w->n -= 1;
@@ -196,6 +205,7 @@ static bool walk_on(struct walk *w, store_visit *fn, void *arg, err *e)
         }
         const struct entry *x = &v->v[v->next++];
         if (!still_alive(w, e)) return false;
+        // The path is that of the entry before, maybe in a folder below: it is set anew each time.
         if (!walk_point(w, v->path_n, entry_name(v, x), x->folder)) continue;
         if (x->folder ? !walk_down(w, e) : !visit(w, fn, arg, e)) return false;
     }

@@ -41,6 +41,7 @@ static int by_place(const void *a, const void *b)
 {
     const struct store_read *x = *(struct store_read *const *)a;
     const struct store_read *y = *(struct store_read *const *)b;
+    // By name, so that each object is opened once; then by place, so that neighbours meet.
     int order = str_cmp(x->name, y->name);
     if (order) return order;
     return x->at < y->at ? -1 : x->at > y->at;
@@ -75,8 +76,10 @@ static_assert(PARTS <= IOV_MAX, "an operation takes all parts of a batch");
 static bool fits(struct batch *b, const struct store_read *v)
 {
     const struct io_op *o = &b->ops[b->n - 1];
+    assert(b->n > 0 && o->v_n > 0);
     uint64_t end = o->at + o->n;
     if (v->at < end || v->at - end > GAP_MAX || b->part_n + 2 > PARTS) return false;
+    // Pieces may overlap or repeat: then v->at < end, and they are read separately.
     err no_room = {0};  // without memory for the gap the piece becomes a separate operation
     if (v->at == end) return true;
     char **gap = &b->gaps[b->n - 1];
@@ -104,6 +107,7 @@ static bool add_piece(struct batch *b, struct store_read **v, bool same_file)
         metric_add(&store_gaps, gap);
         b->counts[b->n - 1] += 1;
     } else {
+        assert(b->files > 0);
         if (b->n == READS || b->part_n + 1 > PARTS) return false;
         b->ops[b->n] = (struct io_op){.what = IO_READ,
                                       .fd = b->fds[b->files - 1],
@@ -122,6 +126,7 @@ static bool add_piece(struct batch *b, struct store_read **v, bool same_file)
 static size_t fill(struct batch *b, const struct req *r, struct store_read **v, size_t n)
 {
     size_t i = 0;
+    assert(b->n == 0 && b->part_n == 0);
     while (i < n && b->files < FILES) {
         err why = {0};
         if (i > 0 && !local_alive(r, &why)) break;
@@ -132,6 +137,7 @@ static size_t fill(struct batch *b, const struct req *r, struct store_read **v, 
         for (; i < n && str_eq(v[i]->name, name); i++, first = false) {
             if (fd < 0) {
                 refuse(v[i], &why);
+                // Beyond what off_t can say there is no object.
             } else if (v[i]->at > INT64_MAX - v[i]->n) {
                 ends_before(v[i], INT64_MAX);
             } else if (!add_piece(b, &v[i], !first)) {
@@ -145,6 +151,7 @@ static size_t fill(struct batch *b, const struct req *r, struct store_read **v, 
 static void set_outcome(const struct io_op *o, const struct req *r, struct store_read *v)
 {
     err why = {0};
+    assert(v->at >= o->at);
     v->ok = true;
     if (!o->began) {
         if (local_alive(r, &why)) err_set(&why, ERR_DEADLINE_EXCEEDED, "too late");
@@ -167,6 +174,7 @@ static void run_reads(struct batch *b, struct req *r)
     for (size_t i = 0; i < b->n; i++) {
         for (size_t k = 0; k < b->counts[i]; k++)
             set_outcome(&b->ops[i], r, b->first[i][k]);
+        // After the run, because the kernel writes the bytes of the gaps too.
         mem_free(b->local->memory, b->gaps[i], GAP_MAX);
     }
     for (size_t i = 0; i < b->files; i++)
@@ -182,6 +190,7 @@ static void run_all(struct local *l, struct req *r, struct store_read **v, size_
         err why = {0};
         bool alive = local_alive(r, &why);
         if (alive) i += fill(&b, r, v + i, n - i);
+        // One at a time, so that each piece gets its own error.
         if (!alive) refuse(v[i++], &why);
         run_reads(&b, r);
     }
@@ -201,6 +210,7 @@ void local_read_many(struct store *s, struct req *r, struct store_read *v, size_
     }
     for (size_t i = 0; i < n; i++)
         sorted[i] = &v[i];
+    // Pointers are sorted, and the caller's array stays in its order.
     if (n > 1) qsort(sorted, n, sizeof *sorted, by_place);
     run_all(l, r, sorted, n);
     if (sorted != few) mem_free(l->memory, sorted, n * sizeof(struct store_read *));

@@ -63,6 +63,7 @@ static str upload_name(const struct upload *u)
 
 static bool is_taken(int why)
 {
+    // flock and fcntl tell it by different numbers.
     return why == EAGAIN || why == EACCES;
 }
 
@@ -96,10 +97,12 @@ static bool make_temp(struct upload *u, err *e)
             continue;
         }
         if (u->fd < 0) return local_fault(e, errno, "create", upload_name(u));
+        assert(u->fd >= 0);
         if (is_ours(u->fd)) return true;
         int why = errno;
         local_close_file(u->fd);
         u->fd = -1;
+        // Another process locked it first (a sweep), or removed it: the next name is tried.
         bool gone = unlink(u->temp) != 0 && errno == ENOENT;
         if (!gone && !is_taken(why)) return local_fault(e, why, "create", upload_name(u));
     }
@@ -129,12 +132,15 @@ struct store_upload *local_begin(struct store *s, struct req *r, str name, enum 
     if (!local_alive(r, e) || !local_may_change(l, e) || !local_is_there(l, e)) return NULL;
     struct upload *u = mem_alloc(l->memory, sizeof *u, e);
     if (!u) return NULL;
+    assert(name.n > 0 && name.n <= STORE_NAME_MAX);
     u->upload.store = s;
     u->local = l;
     u->req = r;
     u->fd = -1;
     u->name_n = name.n;
     memcpy(u->name, name.p, name.n);
+    // `about` is a hint: a small object is written with one call, a large one in chunks of one
+    // write.
     size_t cap = about < CHUNK_MIN ? CHUNK_MIN : about > CHUNK_MAX ? CHUNK_MAX : (size_t)about;
     u->chunk = mem_resize_bare(l->memory, NULL, 0, cap, e);
     if (u->chunk) u->chunk_cap = cap;
@@ -161,6 +167,8 @@ static bool flush(struct upload *u, str more, bool end, err *e)
                             .at = u->at,
                             .n = u->chunk_n + more.n},
                            {.what = IO_SYNC, .fd = u->fd}};
+    assert(u->fd >= 0 && u->chunk_n <= u->chunk_cap);
+    // Without bytes there is only the sync; without the end only the write.
     struct io_op *first = ops[0].n ? ops : ops + 1;
     size_t n = (size_t)(ops + 1 + end - first);
     ops[1].after = first == ops;
@@ -169,6 +177,8 @@ static bool flush(struct upload *u, str more, bool end, err *e)
     if (FAULT_ERRNO("store.write")) return local_fault(e, errno, "write", upload_name(u));
     if (end && FAULT_ERRNO("store.sync")) return local_fault(e, errno, "sync", upload_name(u));
     assert(n <= COUNT(ops));
+    // Without a request: what has begun is waited for in any case, and the deadline was asked
+    // above.
     io_run(u->local->io, NULL, first, n);
     for (size_t i = 0; i < n; i++) {
         if (first[i].error)
@@ -184,6 +194,7 @@ static bool flush(struct upload *u, str more, bool end, err *e)
 bool local_write(struct store_upload *up, str bytes, err *e)
 {
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    assert(bytes.p && u->chunk_n <= u->chunk_cap);
     if (u->chunk_n + bytes.n > u->chunk_cap) return flush(u, bytes, false, e);
     memcpy(u->chunk + u->chunk_n, bytes.p, bytes.n);
     u->chunk_n += bytes.n;
@@ -205,6 +216,7 @@ static uint64_t identity_of(int fd)
 static bool is_known(struct local *l, uint64_t path, uint64_t identity)
 {
     const struct local_folder *f = &l->known[path % LOCAL_FOLDERS];
+    assert(path);
     lock_take(&l->lock);
     bool known = f->path == path && f->identity == identity;
     lock_give(&l->lock);
@@ -222,6 +234,7 @@ static void set_known(struct local *l, uint64_t path, uint64_t identity)
 static bool path_up(struct local_path *p)
 {
     if (p->n < p->top) return false;
+    // <dir>/o ends one byte before `top`: its slash is counted there.
     while (p->p[p->n - 1] != '/')
         p->n -= 1;
     p->p[--p->n] = '\0';
@@ -242,6 +255,7 @@ static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
         uint64_t identity = identity_of(fd);
         local_close_file(fd);
         if (!ok) return false;
+        // Only after this folder's fsync: it has the entry of the one below.
         if (below) set_known(l, below, below_identity);
         below = hash_table_bytes(p.p, p.n);
         below_identity = identity;
@@ -255,9 +269,11 @@ static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
 static bool make_folders(const struct local_path *to, str name, err *e)
 {
     struct local_path p = *to;
+    assert(p.n > p.top);
     for (size_t i = p.top; i < p.n; i++) {
         if (p.p[i] != '/') continue;
         p.p[i] = '\0';
+        // From the top down; folders that are there are the usual case.
         int why = mkdir(p.p, 0750) == 0 ? 0 : errno;
         p.p[i] = '/';
         if (why == ENOENT) return true;
@@ -302,6 +318,8 @@ static bool link_to(struct upload *u, const struct local_path *to, bool *existed
     for (int tries = 0; tries < LINK_TRIES; tries++) {
         if (FAULT_ERRNO("store.link")) return local_fault(e, errno, "create", name);
         if (link(u->temp, to->p) == 0) return true;
+        // Folders may be removed between making them and the link: another process deleted their
+        // last object. So all of this is tried again.
         if (errno == ENOENT) {
             if (!make_folders(to, name, e)) return false;
         } else if (errno != EEXIST) {
@@ -324,10 +342,13 @@ static bool finish(struct upload *u, bool *existed, err *e)
     struct local_path to;
     str name = upload_name(u);
     local_path_of(u->local, name, &to);
+    assert(!*existed);
     if (!flush(u, (str){0}, true, e)) return false;
     FAULT("store.synced");
+    // The last moment at which the creation can be given up without a trace.
     if (!local_alive(u->req, e)) return false;
     if (!link_to(u, &to, existed, e)) {
+        // They may have been made for this object alone.
         remove_folders(to);
         return false;
     }
@@ -340,6 +361,7 @@ bool local_commit(struct store_upload *up, bool *existed, err *e)
 {
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
     bool ok = finish(u, existed, e);
+    // On a failure the caller must not take the name for one that is safely there.
     if (!ok) *existed = false;
     upload_free(u);
     FAULT("store.created");
@@ -360,6 +382,7 @@ static bool sweep_file(const struct local *l, str name, err *e)
     snprintf(path, sizeof path, "%s/t/%.*s", l->dir, STR(name));
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT || local_fault(e, errno, "sweep unfinished", name);
+    // Taken and not closed before the unlink: between them no writer can be using it.
     bool ok = true;
     if (lock_file_take(fd)) {
         ok =
@@ -400,10 +423,12 @@ bool local_sweep(struct local *l, err *e)
 static bool remove_file(const struct local_path *path, str name, err *e)
 {
     struct local_path folder = *path;
+    assert(path->n > path->top);
     path_up(&folder);
     int fd = open(folder.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT || errno == ENOTDIR || local_fault(e, errno, "delete", name);
     bool ok = !FAULT_ERRNO("store.delete") && unlink(path->p) == 0;
+    // EISDIR: the name is a folder, so there is no such object.
     bool there = ok || (errno != ENOENT && errno != ENOTDIR && errno != EISDIR);
     if (!ok && there) local_fault(e, errno, "delete", name);
     if (ok) {
@@ -420,6 +445,7 @@ bool local_remove(struct store *s, struct req *r, str name, err *e)
     if (!local_alive(r, e) || !local_may_change(local_of(s), e)) return false;
     local_path_of(local_of(s), name, &path);
     if (!remove_file(&path, name, e)) return false;
+    // Not synced: an empty folder that comes back after a loss of power does no harm.
     remove_folders(path);
     return true;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// origin.c - reads of a block's pieces as reads of the store's object.
 #include "store/origin.h"
 
 static bool read_pieces(const struct block_origin *from, const struct block_piece *v, size_t n,
@@ -15,6 +17,7 @@ static bool read_pieces(const struct block_origin *from, const struct block_piec
         reads[i] =
             (struct store_read){.name = v[i].name, .at = v[i].at, .n = v[i].n, .to = v[i].to};
     }
+    // One call for all, so that the store may join and overlap them. The first that failed is told.
     store_read_many(from->store, r, reads, n);
     for (size_t i = 0; ok && i < n; i++) {
         ok = reads[i].ok;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// store.c - what all kinds of stores share: checks of names, metrics, and the way to each kind.
 #include "store/store.h"
 
 #include "store/metrics.h"
@@ -93,6 +95,8 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
     for (size_t i = 0; i < n; i++) {
         v[i].ok = false;
         if (store_name_check(v[i].name, &v[i].fault)) continue;
+        // Names that are refused reach no store; the good ones between them go in as few calls as
+        // there are gaps.
         if (i > from) s->kind->read_many(s, r, v + from, i - from);
         from = i + 1;
     }
@@ -126,9 +130,11 @@ bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e
     }
     if (!store_size(s, r, name, &size, e)) return false;
     if (size == 0) return true;
+    // Objects are never replaced, so the size holds when the bytes are read.
     char *to = buf_reserve(out, size);
     if (!to) return buf_ok(out, e);  // sets *e
     if (!store_read(s, r, name, 0, size, to, e)) return false;
+    assert(out->n + size <= out->room);
     out->n += size;
     return true;
 }
@@ -161,6 +167,7 @@ struct store_upload *store_begin_unique(struct store *s, struct req *r, str name
 
 bool store_write(struct store_upload *u, str bytes, err *e)
 {
+    assert(u->store);
     return bytes.n == 0 || u->store->kind->write(u, bytes, e);
 }
 
@@ -170,6 +177,7 @@ bool store_commit(struct store_upload *u, bool *existed, err *e)
     assert(u->store);
     uint64_t began = clock_mono_ns();
     bool ok = u->store->kind->commit(u, existed, e);
+    // "It existed" is an answer; after a failure nothing is known about the name.
     assert(ok || !*existed);
     return counted(*existed ? S("exists") : S("create"), began, ok, e);
 }

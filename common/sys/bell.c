@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// bell.c - three states in one word, and a futex.
 #include "sys/bell.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +30,7 @@ bool bell_await(struct bell *b)
     bool sleeps =
         atomic_compare_exchange_strong_explicit(&b->state, &seen, AWAITED, memory_order_acquire,
                                                 memory_order_acquire);
+    assert(seen != AWAITED);  // one thread may wait
     while (sleeps && atomic_load_explicit(&b->state, memory_order_acquire) != RUNG)
         (void)syscall(SYS_futex, &b->state, FUTEX_WAIT_PRIVATE, AWAITED, NULL, NULL, 0);
     atomic_store_explicit(&b->state, SILENT, memory_order_relaxed);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// file.c - small files as a whole, directories, and lock files.
 #include "sys/file.h"
 
 #include "base/fault.h"
@@ -43,6 +45,7 @@ bool file_read(const char *path, struct buf *out, err *e)
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) ok = fail(e, "read", path);
         if (n <= 0) break;
+        // Piece by piece, because the size of files in /proc is 0.
         buf_put(out, part, (size_t)n);
         if (out->failed) break;
     }
@@ -58,6 +61,7 @@ static bool write_all(int fd, str bytes)
         ssize_t n = write(fd, bytes.p, bytes.n);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return false;
+        assert((size_t)n <= bytes.n);
         bytes = str_slice(bytes, (size_t)n, bytes.n);
     }
     return true;
@@ -68,6 +72,7 @@ static bool parent_of(const char *path, char parent[PATH_MAX], err *e)
     str p = str_of(path);
     size_t slash = str_rfind(p, '/');
     if (p.n >= PATH_MAX) return err_set(e, ERR_INVALID_ARGUMENT, "path is too long: %s", path);
+    // "name" is in ".", "/name" in "/".
     if (slash == p.n)
         p = S(".");
     else
@@ -122,6 +127,7 @@ bool dir_make(const char *path, err *e)
     for (size_t i = 1; i <= n; i++) {
         if (part[i] != '/' && part[i] != '\0') continue;
         part[i] = '\0';
+        // EEXIST is the usual case; whether it is a directory is checked at the end.
         if (mkdir(part, 0750) != 0 && errno != EEXIST) return fail(e, "make directory", part);
         part[i] = i < n ? '/' : '\0';
     }
@@ -176,6 +182,7 @@ bool lock_file_open(const char *path, int *fd, err *e)
         return err_set(e, ERR_FAILED_PRECONDITION, "%s is held by process %.*s", path,
                        STR(holder.n ? holder : S("?")));
     }
+    // For people: the lock itself does not depend on what is in the file.
     char pid[32];
     int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
     FAULT("file.lock");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// lock.c - a mutex that knows its rank, and each thread's list of the locks that it holds.
 #include "sys/lock.h"
 
 #include "sys/clock.h"
@@ -20,6 +22,7 @@ static_assert(LOCK_RANKS <= 64, "held has a bit per rank");
 static void must(int failed, const char *what)
 {
     if (!failed) return;
+    // A lock that does not work cannot be reported through code that takes locks.
     fprintf(stderr, "flametree: %s failed with %d\n", what, failed);
     abort();
 }
@@ -38,6 +41,7 @@ void lock_release(struct lock *l)
 
 static void rank_check(const struct lock *l)
 {
+    // No bit at or above the rank: all that is held is lower.
     if (held >> l->rank == 0) return;
     fprintf(stderr,
             "flametree: lock %s is taken while locks of the same or a higher rank are held:",
@@ -60,6 +64,7 @@ void lock_take(struct lock *l)
 void lock_give(struct lock *l)
 {
     assert(lock_is_mine(l));
+    // Before the unlock: afterwards the lock may be another thread's.
     held &= ~(UINT64_C(1) << l->rank);
     must(pthread_mutex_unlock(&l->mutex), "pthread_mutex_unlock");
 }
@@ -86,6 +91,7 @@ void cond_release(struct cond *c)
 void cond_wait(struct cond *c, struct lock *l)
 {
     assert(lock_is_mine(l));
+    // The bit of the rank stays while it waits: the thread runs nothing meanwhile.
     must(pthread_cond_wait(&c->cond, &l->mutex), "pthread_cond_wait");
 }
 

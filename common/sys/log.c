@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// log.c - a line is made in one buffer and written at once, so that lines do not mix.
 #include "sys/log.h"
 
 #include "sys/clock.h"
@@ -58,6 +60,7 @@ struct line {
 static void line_vprintf(struct line *l, const char *fmt, va_list ap)
 {
     size_t room = sizeof l->text - 1 - l->n;  // one byte stays for the line end
+    assert(l->n < sizeof l->text);
     int n = vsnprintf(l->text + l->n, room, fmt, ap);
     if (n > 0) l->n += MIN((size_t)n, room - 1);
 }
@@ -75,6 +78,7 @@ static void line_time(struct line *l)
     int64_t ns = clock_wall_ns();
     time_t s = (time_t)(ns / NS_PER_S);
     struct tm t;
+    // UTC, so that lines of all machines sort together.
     gmtime_r(&s, &t);
     line_printf(l, "ts=%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", t.tm_year + 1900, t.tm_mon + 1,
                 t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (int)(ns % NS_PER_S / NS_PER_MS));
@@ -87,6 +91,7 @@ void log_write(struct log_site *site, const struct log_fields *f, enum log_level
     if ((int)level < atomic_load_explicit(&threshold, memory_order_relaxed)) return;
     if (!site_admits(site, &suppressed)) return;
 
+    assert(site && event[0] && level <= LOG_ERROR);
     struct line l = {.n = 0};
     char quoted[LOG_QUOTE_MAX];
     line_time(&l);
@@ -106,6 +111,7 @@ void log_write(struct log_site *site, const struct log_fields *f, enum log_level
         l.n--;
     l.text[l.n++] = '\n';
     assert(l.n <= sizeof l.text);
+    // One write for each line, so that lines of several threads do not mix.
     ssize_t ignored = write(STDERR_FILENO, l.text, l.n);  // a failure cannot be logged
     (void)ignored;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// metric.c - the cells of each metric, one for each value of its label, and the text for
+// Prometheus.
 #include "sys/clock.h"
 #include "sys/metric_int.h"
 
@@ -77,6 +80,7 @@ static struct metric_cell *cell_add(struct metric *m, str value)
         if (n == METRIC_CELLS) {
             c = &m->cells[METRIC_CELLS - 1];
         } else {
+            assert(n < METRIC_CELLS);
             c = &m->cells[n];
             memcpy(c->value, value.p, value.n);
             c->value[value.n] = '\0';
@@ -113,6 +117,7 @@ static void add(struct metric_cell *c, uint64_t n)
 
 static void observe(struct metric_cell *c, uint64_t ns)
 {
+    // One after the other: most times are short, and the bounds are few.
     size_t i = 0;
     while (i < COUNT(bounds) && ns > bounds[i].ns)
         i++;
@@ -184,6 +189,8 @@ void metric_on_print(void (*fn)(void *arg), void *arg)
 
 void metric_off_print(void (*fn)(void *arg), void *arg)
 {
+    // A print that runs meanwhile may still call it: callers stop printing before (the listeners
+    // are closed).
     lock_take(&metric_lock);
     for (size_t i = 0; i < hook_count; i++) {
         if (hooks[i].fn != fn || hooks[i].arg != arg) continue;

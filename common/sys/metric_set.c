@@ -86,6 +86,7 @@ static bool is(const struct metric_set *s, uint64_t hash, const str *values, siz
 static struct metric_set *find(struct metric_sets *sets, uint64_t hash, const str *values, size_t n,
                                size_t *slot)
 {
+    assert(sets);
     for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) {
         struct metric_set *s = atomic_load_explicit(&sets->slots[i], memory_order_acquire);
         *slot = i;
@@ -98,6 +99,7 @@ static struct metric_set *make(uint64_t hash, const str *values, size_t n)
     err e = {0};
     struct metric_set *s = mem_alloc(NULL, sizeof *s, &e);
     if (!s) return NULL;
+    assert(n <= METRIC_LABELS);
     char *at = s->text;
     s->hash = hash;
     for (size_t i = 0; i < n; i++) {
@@ -116,6 +118,7 @@ static struct metric_set *take(struct metric_sets *sets, const str *values, size
     struct metric_set *s = find(sets, hash, values, n, &slot);
     if (s) return s;
     lock_take(&metric_lock);
+    // Again under the lock: another thread may have made it since.
     s = find(sets, hash, values, n, &slot);
     if (!s && sets->count < room) {
         s = make(hash, values, n);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// rand.c - a buffer of random bytes for each thread.
 #include "sys/rand.h"
 
 #include <errno.h>
@@ -18,6 +20,7 @@ static void kernel_bytes(void *p, size_t n)
             fprintf(stderr, "flametree: the kernel gives no random bytes: %s\n", strerror(errno));
             abort();
         }
+        assert((size_t)got <= n);
         at += got;
         n -= (size_t)got;
     }
@@ -37,6 +40,7 @@ void rand_bytes(void *p, size_t n)
         kernel_bytes(store, sizeof store);
         left = sizeof store;
     }
+    assert(n <= left);
     left -= n;
     memcpy(p, store + left, n);
     memset(store + left, 0, n);

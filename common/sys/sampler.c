@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler.c - a timer for each thread, the signal's handler, and the slots of threads.
 #include "sys/sampler.h"
 
 #include "base/mem.h"
@@ -91,6 +93,7 @@ static void take(const siginfo_t *info, const void *context)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)number;
+    // A signal may come between a system call and the look at its errno.
     int saved = errno;
     bool wanted = atomic_load_explicit(&running, memory_order_acquire);
     if (wanted && info->si_code == SI_TIMER) take(info, context);
@@ -109,6 +112,7 @@ static uint32_t find_slot(pid_t tid)
 
 static uint32_t take_slot(void)
 {
+    assert(lock_is_mine(&lock));
     uint32_t i = free_slots;
     if (i != NO_SLOT) {
         free_slots = slots[i].next_free;
@@ -120,6 +124,7 @@ static uint32_t take_slot(void)
 static void end_timer(struct slot *s)
 {
     if (!s->timed) return;
+    assert(timed_threads > 0);
     timer_delete(s->timer);
     s->timed = false;
     timed_threads--;
@@ -131,6 +136,7 @@ static void give_slot(uint32_t i)
     assert(i < slot_end);
     struct slot *s = &slots[i];
     end_timer(s);
+    // From here on the handler ignores signals for this slot that are still under way.
     atomic_store_explicit(&s->tid, 0, memory_order_relaxed);
     s->next_free = free_slots;
     free_slots = i;
@@ -151,6 +157,7 @@ static void begin_timer(uint32_t i)
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
     event.sigev_value.sival_int = (int)i;
     event.sigev_notify_thread_id = tid;
+    assert(tid != 0);
     int64_t period = NS_PER_S / rate;
     if (timer_create(clock_of(tid), &event, &s->timer) == 0) {
         // The first sample at a random moment: threads that live for less than a period count too.
@@ -181,6 +188,7 @@ static uint32_t component_of(const char *name)
     for (uint32_t i = 0; i < component_count; i++) {
         if (strlen(components[i]) == n && memcmp(components[i], name, n) == 0) return i;
     }
+    // Names are never removed: samples in the queue refer to them by number.
     if (component_count == COMPONENTS) return 0;
     memcpy(components[component_count], name, n);
     return component_count++;
@@ -208,6 +216,7 @@ static void add_thread(pid_t tid, const char *name, const struct stack *known)
         atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
         return;
     }
+    assert(atomic_load_explicit(&slots[i].tid, memory_order_relaxed) == 0);
     struct slot *s = &slots[i];
     atomic_store_explicit(&s->component, component, memory_order_relaxed);
     s->low = known ? known->low : 0;
@@ -280,6 +289,7 @@ static bool list_threads(struct scan *s)
 // it: such a thread has ended, so its handler cannot run any more.
 static void compare_threads(struct scan *s)
 {
+    assert(lock_is_mine(&lock));
     size_t kept = 0;
     for (uint32_t i = 0; i < slot_end; i++)
         slots[i].seen = false;
@@ -335,6 +345,7 @@ static bool install(err *e)
 {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
     action.sa_sigaction = on_signal;
+    // No other signal interrupts the handler, so it needs no more stack than this.
     sigfillset(&action.sa_mask);
     if (sigaction(SIGPROF, &action, NULL) == 0) return true;
     return err_set(e, ERR_UNAVAILABLE, "sampler: sigaction: %s", strerror(errno));
@@ -343,6 +354,7 @@ static bool install(err *e)
 static void make_queue(unsigned hz)
 {
     if (queue.cells) return;  // a handler may be reading these
+    assert(lock_is_mine(&lock));
     process = getpid();
     uint64_t want = (uint64_t)hz * thread_cpus() / READS_PER_S;
     uint64_t size = QUEUE_MIN;
@@ -359,6 +371,7 @@ bool sampler_start(unsigned hz, err *e)
     ucontext_t here = {0};
     if (!sampler_registers(&here, &w))
         return err_set(e, ERR_UNAVAILABLE, "sampler: not made for this processor");
+    // Before the lock is taken: the scan takes it itself, thread by thread.
     sampler_scan();
     lock_take(&lock);
     bool ok = rate == 0;
@@ -413,6 +426,7 @@ size_t sampler_read(void (*fn)(void *ctx, const struct sample *s), void *ctx)
                            .top = t->top,
                            .top_words = t->top_words};
         fn(ctx, &s);
+        // Only now may a handler fill the cell again: fn has read it.
         queue_pop(&queue);
     }
     return n;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_names.c - addresses as names, by libdw: lines and inlined functions from debug data, else
+// from symbols.
 #include "base/hash.h"
 #include "base/search.h"
 #include "sys/clock.h"
@@ -33,6 +36,7 @@ static size_t build_id_of(Dwfl_Module *m, char text[2 * BUILD_ID_MAX + 1])
     const unsigned char *bits = NULL;
     GElf_Addr at = 0;
     int n = dwfl_module_build_id(m, &bits, &at);
+    // A file without a build id has none here either.
     if (n <= 0 || n > BUILD_ID_MAX) n = 0;
     hex_of(bits, (size_t)n, text);
     return (size_t)n * 2;
@@ -73,6 +77,7 @@ static int pin_file(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr ba
 // their places later.
 static void report(struct sampler_names *n)
 {
+    assert(n->dwfl);
     n->reported_mono_ns = clock_mono_ns();
     dwfl_report_begin(n->dwfl);
     (void)dwfl_linux_proc_report(n->dwfl, getpid());
@@ -86,6 +91,7 @@ static int load_file(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr b
     Dwarf_Addr bias = 0;
     Dwarf *debug = dwfl_module_getdwarf(m, &bias);
     Dwarf_Aranges *units = NULL;
+    // Tables are read now, at the start: later the first sample of a file would wait for them.
     if (debug) (void)dwarf_getaranges(debug, &units, NULL);
     (void)dwfl_module_getsymtab(m);
     return DWARF_CB_OK;
@@ -126,6 +132,8 @@ static bool number_module(struct sampler_names *n, Dwfl_Module *m, uint32_t *num
         *number = (uint32_t)((uintptr_t)*user - 1);
         return true;
     }
+    // libdw keeps a pointer of ours with each module: the number plus one, so that NULL is "none
+    // yet".
     size_t need = n->module_count + 1;
     if (!mem_grow(n->memory, &n->modules, &n->module_cap, need, sizeof *n->modules, e) ||
         !mem_grow(n->memory, &n->symbols, &n->symbols_cap, need, sizeof *n->symbols, e))
@@ -178,6 +186,7 @@ static bool intern_function(struct sampler_names *n, const char *linked, const c
     free(clear);
     if (!arena_ok(&n->texts, e)) return false;
     if (!map_put(&n->names, hash, (uint32_t)n->function_count, e)) return false;
+    assert(n->function_count < MAP_NONE);
     *number = (uint32_t)n->function_count++;
     return true;
 }
@@ -187,6 +196,7 @@ static bool add_line(struct sampler_names *n, struct pc_row *row, uint32_t funct
 {
     if (!mem_grow(n->memory, &n->lines, &n->line_cap, n->line_count + 1, sizeof *n->lines, e))
         return false;
+    assert(row->first + row->count == n->line_count);
     n->lines[n->line_count++] =
         (struct sampler_line){.function = function, .line = line > 0 ? (uint32_t)line : 0};
     row->count++;
@@ -228,6 +238,7 @@ static int scopes_at(Dwfl_Module *m, uint64_t pc, Dwarf_Die **scopes)
     Dwarf_Die *unit = dwfl_module_addrdie(m, pc, &bias);
     Dwarf_Die *inner = NULL;
     if (!unit || dwarf_getscopes(unit, pc - bias, &inner) <= 0) return 0;
+    // Copied, because freeing the list frees the entries.
     Dwarf_Die innermost = inner[0];
     free(inner);
     return dwarf_getscopes_die(&innermost, scopes);
@@ -255,6 +266,7 @@ static bool locate_by_debug(struct sampler_names *n, Dwfl_Module *m, struct pc_r
             ok = intern_function(n, name, dwarf_decl_file(&scopes[i]), &function, e) &&
                  add_line(n, row, function, line, e);
         }
+        // Scopes outside of a function that was not inlined are namespaces and classes.
         if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine) break;
         line = call_line(&scopes[i]);
     }
@@ -294,6 +306,7 @@ static bool read_symbols(struct sampler_names *n, Dwfl_Module *m, struct symbol_
             .number = i,
         };
     }
+    // The first entry of a table is empty, so the loop began at 1.
     if (s->n > 0) qsort(s->v, s->n, sizeof *s->v, compare_spans);
     s->read = true;
     return true;
@@ -315,6 +328,7 @@ static const struct symbol_span *find_span(const struct symbol_spans *s, uint64_
 
 static bool locate_by_symbol(struct sampler_names *n, Dwfl_Module *m, struct pc_row *row, err *e)
 {
+    assert(row->module < n->module_count);
     struct symbol_spans *s = &n->symbols[row->module];
     if (!s->read) {
         s->n = 0;  // an earlier try may have run out of memory
@@ -371,6 +385,7 @@ static bool locate(struct sampler_names *n, struct pc_row *row, err *e)
         if (!locate_by_debug(n, m, row, e)) return false;
         if (row->count == 0 && !locate_by_symbol(n, m, row, e)) return false;
     }
+    // Also without a name: another look would find no more.
     row->located = true;
     return true;
 }
@@ -424,6 +439,7 @@ static void forget(struct sampler_names *n)
     n->row_count = n->row_cap = 0;
     n->line_count = n->line_cap = 0;
     n->function_count = n->function_cap = 0;
+    // Modules stay: their numbers are in libdw, and files are mapped as long as the process lives.
     map_release(&n->pcs);
     map_release(&n->names);
     arena_release(&n->texts);

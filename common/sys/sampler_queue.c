@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_queue.c - a ring of samples that the handlers of all threads fill and the collector
+// empties, without a lock.
 #include "sys/sampler_int.h"
 
 // When handlers of several threads want the same cell, one gets it and the others try the next. The
@@ -7,6 +10,7 @@
 
 struct cell *queue_claim(struct queue *q, uint64_t *at)
 {
+    assert(q->size > 0 && (q->size & (q->size - 1)) == 0);
     uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
     for (int i = 0; i < TRIES; i++) {
         struct cell *c = &q->cells[tail & (q->size - 1)];
@@ -43,6 +47,7 @@ const struct cell *queue_peek(const struct queue *q)
 void queue_pop(struct queue *q)
 {
     struct cell *c = &q->cells[q->head & (q->size - 1)];
+    assert(atomic_load_explicit(&c->turn, memory_order_relaxed) == 2 * (q->head / q->size) + 1);
     atomic_store_explicit(&c->turn, 2 * (q->head / q->size) + 2, memory_order_release);
     q->head++;
 }

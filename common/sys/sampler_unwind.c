@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_unwind.c - finds the frames that a walk along frame pointers missed, by the unwind
+// tables.
 #include "sys/sampler_names_int.h"
 
 #include <stdlib.h>
@@ -34,6 +37,7 @@ static bool read_saved(Dwarf_Frame *frame, uint32_t *saved)
     size_t n = 0;
     *saved = 0;
     if (dwarf_frame_register(frame, FRAME_POINTER, mem, &ops, &n) != 0) return false;
+    // No operations: the register keeps the value (NULL), or its value is lost.
     if (n == 0) return ops == NULL;
     if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa) return false;
     int64_t below = 0;
@@ -71,6 +75,7 @@ static struct unwind_rule find_rule(struct sampler_names *n, uint64_t pc)
     Dwarf_Frame *frame = NULL;
     if (!table || dwarf_cfi_addrframe(table, pc - bias, &frame) != 0) return r;
     r = read_rule(frame);
+    assert(r.kind != RULE_STACK || r.distance > 0);
     free(frame);
 #else
     (void)n, (void)pc;
@@ -110,6 +115,8 @@ static bool step(struct repair *r, const struct unwind_rule *rule)
     uint64_t pc = s->top[at - 1] - 1;
     if (!names_module(r->names, pc)) return false;
     if (rule->saved) r->fp = s->top[at - rule->saved];
+    assert(r->count < SAMPLER_DEPTH_MAX);
+    // - 1 above: a return address points behind the call, maybe into the next function.
     r->pcs[r->count++] = pc;
     r->at = at;
     return true;
@@ -133,6 +140,7 @@ static bool put_hidden(struct repair *r)
 // The index at which the second chain goes on from the frame with this frame pointer; depth: none.
 static uint32_t find_frame(const struct sample *s, uint64_t fp)
 {
+    assert(s->second <= s->depth);
     uint32_t i = s->second;
     while (i < s->depth && s->sp + s->frames[i] != fp)
         i++;
@@ -150,6 +158,7 @@ uint32_t sampler_names_repair(struct sampler_names *n, const struct sample *s, u
     bool first = r.fp == s->fp;
     uint32_t from = first ? 1 : find_frame(s, r.fp);
     uint32_t to = first ? s->second : s->depth;
+    // The hidden frames lead to none of the second chain, so nothing is known of further callers.
     if (!first && from == to) return r.count;
     for (uint32_t i = from; i < to; i++) {
         if (!names_module(n, s->pcs[i])) return r.count;

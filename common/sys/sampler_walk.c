@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// sampler_walk.c - walks a stack inside a signal's handler. A frame pointer may be anything, so
+// memory is read by a system call, which fails where a plain read would crash.
 #include "sys/sampler_int.h"
 
 #include <sys/uio.h>
@@ -81,6 +84,7 @@ static enum sample_end follow(const struct walk *w, uint64_t fp, struct trace *t
 // Does the chain from fp reach the outermost frame? Counts the words that it reads down in *budget.
 static bool leads_out(const struct walk *w, uint64_t fp, uint32_t *budget)
 {
+    assert(w->outermost);
     while (fp != w->outermost) {
         uint64_t next = 0;
         if (*budget == 0) return false;
@@ -96,6 +100,7 @@ static bool leads_out(const struct walk *w, uint64_t fp, uint32_t *budget)
 static uint64_t search(const struct walk *w)
 {
     uint32_t budget = SEARCH_LOADS;
+    assert(w->high && w->outermost);
     uint64_t best = MIN(w->outermost, w->sp + SEARCH_BYTES);
     uint64_t found = 0;
     for (uint64_t at = w->sp; at < best && budget > 0; at += sizeof at) {

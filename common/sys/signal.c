@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// signal.c - signals that are blocked and taken one by one.
 #include "sys/signal.h"
 
 #include <errno.h>
@@ -30,6 +32,7 @@ void signal_begin(void)
     sigaddset(&set, SIGHUP);
     must(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0, "pthread_sigmask");
     must(sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL) == 0, "sigaction");
+    // Again in tests; once in a process.
     if (signals >= 0) return;
     signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     must(signals >= 0, "signalfd");
@@ -42,6 +45,7 @@ static bool take(enum signal_event *event)
 {
     struct signalfd_siginfo info;
     if (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        assert(signals >= 0 && wake >= 0);
         *event = info.ssi_signo == SIGHUP ? SIGNAL_RELOAD : SIGNAL_STOP;
         return true;
     }
@@ -64,6 +68,7 @@ enum signal_event signal_next(void)
 void signal_wake(void)
 {
     uint64_t one = 1;
+    assert(wake >= 0);
     ssize_t n = write(wake, &one, sizeof one);
     must(n == (ssize_t)sizeof one || errno == EAGAIN, "eventfd");
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// thread.c - threads with a name and a stack, and functions that run in one for the sake of its
+// stack.
 #include "sys/thread.h"
 
 #include "base/mem.h"
@@ -29,6 +32,7 @@ static void *begin(void *arg)
     char shown[16];  // all that the kernel keeps
     snprintf(shown, sizeof shown, "%s", s.name);
     pthread_setname_np(pthread_self(), shown);
+    // The frame pointer here is that of the outermost frame of ours.
     sampler_thread_begin(s.name, __builtin_frame_address(0));
     void *result = s.fn(s.arg);
     sampler_thread_end();
@@ -39,6 +43,7 @@ static bool start(pthread_t *t, const char *name, size_t stack_bytes, void *(*fn
                   void *arg, err *e)
 {
     pthread_attr_t a;
+    assert(fn && name[0] && stack_bytes > 0);
     struct start *s = mem_alloc(NULL, sizeof *s, e);
     if (!s) return err_wrap(e, "thread %s", name);
     int failed = pthread_attr_init(&a);
@@ -88,6 +93,7 @@ bool thread_call(const char *name, size_t stack_bytes, void (*fn)(void *arg), vo
 unsigned thread_cpus(void)
 {
     cpu_set_t set;
+    // Those that this process may use, which are fewer in a container.
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     int n = CPU_COUNT(&set);
     return n > 0 ? (unsigned)n : 1;

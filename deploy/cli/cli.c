@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli.c - what all commands share, and the table of commands.
 #include "deploy/cli/cli.h"
 
 #include "deploy/cli/cli_ask.h"
@@ -30,6 +32,7 @@
 
 bool cli_wrong(int *status)
 {
+    assert(status);
     *status = CLI_WRONG;
     return false;
 }
@@ -48,6 +51,8 @@ static void put_message(const char *head, const char *text)
     struct buf b;
     buf_init(&b, NULL, MESSAGE_MAX);
     buf_z(&b, head);
+    // Messages quote names and answers of servers, which may have characters that act on a
+    // terminal.
     text_filter(&b, str_of(text));
     buf_byte(&b, '\n');
     if (!b.failed)
@@ -59,6 +64,7 @@ static void put_message(const char *head, const char *text)
 
 void cli_say(struct cli *c, const char *fmt, ...)
 {
+    assert(c->args.command < CLI_COMMAND_COUNT);
     char text[2048];
     va_list args;
     va_start(args, fmt);
@@ -72,6 +78,7 @@ void cli_say(struct cli *c, const char *fmt, ...)
 bool cli_write(struct cli *c, struct buf *b, err *e)
 {
     if (!buf_ok(b, e)) return false;
+    // write() may take a part: pipes and terminals have small buffers.
     for (size_t at = 0; at < b->n;) {
         ssize_t n = write(c->out_fd, b->p + at, b->n - at);
         if (n >= 0) {
@@ -82,12 +89,14 @@ bool cli_write(struct cli *c, struct buf *b, err *e)
         if (errno == EPIPE) _exit(STATUS_PIPE);  // without cleaning up: transfers may be under way
         return err_set(e, ERR_UNAVAILABLE, "write: %s", strerror(errno));
     }
+    // Emptied, so that a caller can go on with the same buffer.
     buf_clear(b);
     return true;
 }
 
 bool cli_range(struct cli *c, int64_t *from_ns, int64_t *until_ns, err *e)
 {
+    assert(from_ns && until_ns);
     const char *from = cli_args_get(&c->args, OPT_FROM);
     const char *until = cli_args_get(&c->args, OPT_UNTIL);
     if (!cli_time_parse(str_of(from), c->now_wall_ns, from_ns, e)) return err_wrap(e, "--from");
@@ -98,6 +107,7 @@ bool cli_range(struct cli *c, int64_t *from_ns, int64_t *until_ns, err *e)
 
 bool cli_duration(struct cli *c, enum cli_option o, int64_t *ns, err *e)
 {
+    assert(ns && o < CLI_OPTION_COUNT);
     const char *text = cli_args_get(&c->args, o);
     if (!text) return true;
     if (!config_duration(str_of(text), ns, e)) return err_wrap(e, "--%s", cli_options[o].name);
@@ -112,6 +122,7 @@ static enum text_colors terminal_colors(void)
     const char *more = getenv("COLORTERM");
     if (!term || strcmp(term, "dumb") == 0) return TEXT_PLAIN;
     if (more && (strcmp(more, "truecolor") == 0 || strcmp(more, "24bit") == 0)) return TEXT_TRUE;
+    // terminfo's names for terminals with 24 bits of colour.
     if (strstr(term, "direct")) return TEXT_TRUE;
     return strstr(term, "256color") ? TEXT_256 : TEXT_16;
 }
@@ -120,15 +131,18 @@ bool cli_width(struct cli *c, err *e)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *when = cli_args_get(&c->args, OPT_COLOR);
+    assert(when);  // the option has a fallback
     bool always = strcmp(when, "always") == 0;
     bool automatic = strcmp(when, "auto") == 0 && c->out_is_tty && !(no_color && no_color[0]);
     c->look.colors = always || automatic ? terminal_colors() : TEXT_PLAIN;
     if (always && c->look.colors == TEXT_PLAIN) c->look.colors = TEXT_16;  // also without TERM
     struct winsize size = {0};
     uint64_t width = WIDTH_PLAIN;
+    // Some terminals report 0 columns, or are too narrow for a table; then it is as in a pipe.
     if (c->out_is_tty && ioctl(c->out_fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST)
         width = MIN(size.ws_col, WIDTH_MOST);
     if (!cli_args_number(&c->args, OPT_WIDTH, WIDTH_LEAST, WIDTH_MOST, &width, e)) return false;
+    assert(width >= WIDTH_LEAST && width <= WIDTH_MOST);
     c->look.width = (unsigned)width;
     return true;
 }
@@ -163,6 +177,7 @@ static bool run_help(struct cli *c, struct buf *b, err *e)
     str name = str_of(c->args.operands[0]);
     if (c->args.operand_count == 2)
         name = arena_printf(&c->arena, "%.*s %s", STR(name), c->args.operands[1]);
+    // Several may match: "help block" explains each command that begins with this word.
     bool found = false;
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
@@ -181,6 +196,7 @@ static bool run_help(struct cli *c, struct buf *b, err *e)
 
 static bool run_text(struct cli *c, struct buf *b, err *e)
 {
+    // Before the operands are looked at: with --help there may be none.
     if (cli_args_has(&c->args, OPT_COMMAND_HELP)) {
         cli_help_command(b, c->args.command);
         return true;
@@ -191,6 +207,7 @@ static bool run_text(struct cli *c, struct buf *b, err *e)
     }
     if (c->args.command == CLI_HELP) return run_help(c, b, e);
     assert(c->args.command == CLI_COMPLETION);
+    assert(c->args.operand_count == 1);  // its row demands one
     if (cli_completion_print(b, str_of(c->args.operands[0]))) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "'%s' must be one of %s", c->args.operands[0],
                    cli_commands[CLI_COMPLETION].operands);
@@ -219,8 +236,10 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
 
 static bool run_command(struct cli *c, int *status, err *e)
 {
+    assert(c->args.command < CLI_COMMAND_COUNT && !c->client);
     cli_run *fn = runs[c->args.command];
     if (fn && !cli_args_has(&c->args, OPT_COMMAND_HELP)) {
+        // Commands that only read files need no client, whose loop has a thread.
         bool remote = cli_option_is_for(&cli_options[OPT_URL], c->args.command);
         return !remote || cli_ask_open(c, e) ? fn(c, status, e) : cli_wrong(status);
     }
@@ -234,6 +253,7 @@ static bool run_command(struct cli *c, int *status, err *e)
 
 static void print_fault(const struct cli *c, const err *e, bool named)
 {
+    assert(e->code);
     char head[64];
     snprintf(head, sizeof head,
              named ? "flametree %s: " : "flametree: ", cli_commands[c->args.command].name);
@@ -243,12 +263,17 @@ static void print_fault(const struct cli *c, const err *e, bool named)
 
 int cli_main(int argc, char **argv)
 {
+    assert(argc > 0);
+    // First of all: no map may be made before the seed is there.
     hash_seed(rand_key());
     // libcurl over TLS writes to sockets without MSG_NOSIGNAL. And if the reader of our output ends
     // early (`head`), that is no error.
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
+    // For wcwidth. C.UTF-8 and not that of the environment, which may have another encoding than
+    // ours.
     setlocale(LC_CTYPE, "C.UTF-8");
+    // The rooms below log for servers; here only what a command says is for people.
     log_set_level(LOG_ERROR);
     struct cli c = {.out_fd = STDOUT_FILENO,
                     .out_is_tty = isatty(STDOUT_FILENO) == 1,
@@ -265,6 +290,7 @@ int cli_main(int argc, char **argv)
     } else if (e.code) {
         print_fault(&c, &e, true);
     }
+    // In this order: transfers may still read the arena until the client is closed.
     cli_ask_close(&c);
     cli_args_release(&c.args);
     arena_release(&c.arena);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_args.c - finds the command, then has getopt_long read the rest by the rows that belong to it.
 #include "deploy/cli/cli_args.h"
 
 #include "base/mem.h"
@@ -26,6 +28,7 @@ struct grammar {
 
 static bool find_command(int argc, char **argv, int at, enum cli_command *c, int *words)
 {
+    assert(at >= 0 && at < argc);
     str one = str_of(argv[at]);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
@@ -41,6 +44,7 @@ static bool find_command(int argc, char **argv, int at, enum cli_command *c, int
 // Does a word like "--url=x" name the option of a row?
 static bool names(str word, const struct cli_option_row *row)
 {
+    assert(str_starts(word, S("--")));
     return str_is(str_slice(word, 2, str_find(word, '=')), row->name);
 }
 
@@ -82,6 +86,7 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
     while (cli_choice_next(&rest, &choice)) {
         if (str_eq(choice, value)) return true;
     }
+    // A format that is known but cannot be read gets its own message, with what to do instead.
     const struct format_row *f = format_named(value);
     if (f && row == &cli_options[OPT_FORMAT_PUSH]) return format_refuse(f, e);
     return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s'; it must be one of %s", row->name,
@@ -100,6 +105,7 @@ static str optional_value(const struct cli_option_row *row)
 // ends the options. ":": a missing value is reported by a separate code.
 static void grammar_begin(struct grammar *g, const char *mode)
 {
+    assert(strlen(mode) == 1);
     *g = (struct grammar){0};
     snprintf(g->letters, sizeof g->letters, "%s:", mode);
 }
@@ -110,6 +116,7 @@ static void grammar_add(struct grammar *g, enum cli_option o)
     assert(g->n < CLI_OPTION_COUNT);
     bool optional = cli_is_optional(row->argument);
     int has_arg = optional ? optional_argument : row->argument[0] ? required_argument : no_argument;
+    // By row and not by letter: most options have none.
     g->longs[g->n] = (struct option){row->name, has_arg, NULL, LONG + (int)o};
     g->rows[g->n++] = o;
     size_t at = strlen(g->letters);
@@ -123,6 +130,7 @@ static void grammar_add(struct grammar *g, enum cli_option o)
 // Finds the row of an option by getopt_long's code.
 static bool grammar_find(const struct grammar *g, int code, enum cli_option *o)
 {
+    assert(g->n > 0 && g->n <= CLI_OPTION_COUNT);
     for (size_t i = 0; i < g->n; i++) {
         *o = g->rows[i];
         if (code == LONG + (int)*o || (code && code == cli_options[*o].letter)) return true;
@@ -155,6 +163,7 @@ static bool unknown_option(const struct cli_args *a, const struct grammar *g, st
 static bool take_value(struct cli_args *a, enum cli_option o, bool is_long, err *e)
 {
     const struct cli_option_row *row = &cli_options[o];
+    assert(o < CLI_OPTION_COUNT);
     const char *value = optarg ? optarg : "";
     if (optarg && cli_is_optional(row->argument) &&
         (!is_long || !str_eq(optional_value(row), str_of(value)))) {
@@ -162,6 +171,8 @@ static bool take_value(struct cli_args *a, enum cli_option o, bool is_long, err 
                        row->argument);
     }
     if (!check_choice(row, str_of(value), e)) return false;
+    // There is room: each option has at least one byte of the command line, for which an element
+    // was allocated.
     a->given[a->given_count++] = (struct cli_given){o, value};
     return true;
 }
@@ -186,7 +197,9 @@ static bool take_option(struct cli_args *a, const struct grammar *g, int code, s
 static bool take_words(struct cli_args *a, const struct grammar *g, int argc, char **argv, int *end,
                        err *e)
 {
+    assert(argc > 0);
     optind = 0;  // glibc: forget the last command line
+    // Our messages are better than those that getopt_long prints.
     opterr = 0;
     for (;;) {
         int at = MAX(optind, 1);  // of a word of several letters until its last
@@ -210,6 +223,7 @@ static bool check_operands(const struct cli_args *a, err *e)
     str rest = str_of(cli_commands[a->command].operands);
     while (rest.n) {
         str one = str_split(rest, ' ', &rest);
+        assert(one.n > 0);  // in the table, words have single spaces between them
         least += one.p[0] != '[';
         most = str_contains(one, S("...")) ? SIZE_MAX : most + 1;
     }
@@ -252,6 +266,7 @@ static bool take_common(struct cli_args *a, int argc, char **argv, int *end, err
 {
     struct grammar g;
     grammar_begin(&g, "+");
+    // Only for the message: no command is known that could have the option.
     g.before_command = true;
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
         if (may_come_first((enum cli_option)i)) grammar_add(&g, (enum cli_option)i);
@@ -280,6 +295,7 @@ bool cli_args_parse(struct cli_args *a, int argc, char **argv, err *e)
     size_t most = 0;  // "-abc" are three options
     for (int i = 0; i < argc; i++)
         most += MAX(strlen(argv[i]), (size_t)1);
+    assert(argc > 0);
     a->given = mem_must(most * sizeof *a->given);
     a->operands = mem_must((size_t)argc * sizeof *a->operands);
     int at = 0;
@@ -288,18 +304,23 @@ bool cli_args_parse(struct cli_args *a, int argc, char **argv, err *e)
     if (at >= argc)
         return err_set(e, ERR_INVALID_ARGUMENT, "no command; `flametree help` lists them");
     if (!find_command(argc, argv, at, &a->command, &words)) return unknown_command(argv[at], e);
+    // These were read when the command was not known yet.
     for (size_t i = 0; i < a->given_count; i++) {
         const struct cli_option_row *row = &cli_options[a->given[i].option];
         if (!cli_option_is_for(row, a->command))
             return err_set(e, ERR_INVALID_ARGUMENT, "`flametree %s` has no option --%s",
                            cli_commands[a->command].name, row->name);
     }
+    assert(words == 1 || words == 2);
+    // getopt_long skips its first word, the program's name: here that is the last word of the
+    // command.
     at += words - 1;
     return take_rest(a, argc - at, argv + at, e) && check_operands(a, e);
 }
 
 void cli_args_release(struct cli_args *a)
 {
+    // The words themselves are those of argv.
     mem_must_free(a->given);
     mem_must_free(a->operands);
     *a = (struct cli_args){0};
@@ -315,17 +336,23 @@ bool cli_args_has(const struct cli_args *a, enum cli_option o)
 
 const char *cli_args_get(const struct cli_args *a, enum cli_option o)
 {
+    // The last one counts: what is added to the end of a script's command line overrides the
+    // script.
+    assert(o < CLI_OPTION_COUNT);
     for (size_t i = a->given_count; i-- > 0;) {
         if (a->given[i].option == o) return a->given[i].value;
     }
     const struct cli_option_row *row = &cli_options[o];
     const char *value = row->variable[0] ? getenv(row->variable) : NULL;
+    // An empty variable counts as none, since it is the easiest way to switch one off for a
+    // command.
     if (!value || !value[0]) value = row->fallback;
     return value[0] ? value : NULL;
 }
 
 const char *cli_args_next(const struct cli_args *a, enum cli_option o, size_t *at)
 {
+    assert(*at <= a->given_count);
     while (*at < a->given_count) {
         const struct cli_given *g = &a->given[(*at)++];
         if (g->option == o) return g->value;
@@ -336,6 +363,7 @@ const char *cli_args_next(const struct cli_args *a, enum cli_option o, size_t *a
 bool cli_args_number(const struct cli_args *a, enum cli_option o, uint64_t low, uint64_t high,
                      uint64_t *v, err *e)
 {
+    assert(low <= high && v);
     const char *text = cli_args_get(a, o);
     if (!text) return true;
     uint64_t n = 0;
@@ -350,10 +378,12 @@ bool cli_args_number(const struct cli_args *a, enum cli_option o, uint64_t low, 
 bool cli_args_fraction(const struct cli_args *a, enum cli_option o, double low, double high,
                        double *v, err *e)
 {
+    assert(low <= high && v);
     const char *text = cli_args_get(a, o);
     if (!text) return true;
     char *end = NULL;
     double n = strtod(text, &end);
+    // strtod accepts "nan" and "inf" too.
     if (end != text && !*end && isfinite(n) && n >= low && n <= high) {
         *v = n;
         return true;

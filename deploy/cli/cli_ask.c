@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_ask.c - a request from its headers to its answer, and each kind of failure in words.
 #include "deploy/cli/cli_ask.h"
 
 #include "codec/base64.h"
@@ -25,11 +27,13 @@ static bool secret(struct cli *c, enum cli_option o, str *value, err *e)
     const char *text = cli_args_get(&c->args, o);
     *value = str_of(text);
     if (!text || text[0] != '@') return true;
+    // A file keeps the secret out of the list of processes, where everyone can read arguments.
     struct buf file;
     buf_init(&file, NULL, SECRET_FILE_MAX);
     bool ok = file_read(text + 1, &file, e);
     if (ok) {
         str rest = {0};
+        // An editor ends the file with a newline, which is no part of the secret.
         *value = arena_str(&c->arena, str_trim(str_split(buf_view(&file), '\n', &rest)));
     } else {
         err_wrap(e, "--%s", cli_options[o].name);
@@ -51,6 +55,7 @@ static bool read_authorization(struct cli *c, err *e)
     if (bearer.n) {
         c->authorization = arena_printf(&c->arena, "Bearer %.*s", STR(bearer));
     } else {
+        // The option is more explicit than what a copied URL happens to have.
         if (!user.n) user = c->url.user;
         if (!user.n) return true;
         if (str_find(user, ':') == user.n)
@@ -77,6 +82,7 @@ static bool open_client(struct cli *c, err *e)
     if (!c->client) return false;
     const char *ca_file = cli_args_get(&c->args, OPT_CA_FILE);
     if (!ca_file) return true;
+    // In the environment it stands for all servers, so there it is no contradiction to http.
     if (!c->url.tls && cli_args_has(&c->args, OPT_CA_FILE))
         return err_set(e, ERR_INVALID_ARGUMENT, "--ca-file is for https, and the URL is %.*s",
                        STR(c->url.shown));
@@ -105,6 +111,7 @@ bool cli_ask_open(struct cli *c, err *e)
 
 void cli_ask_close(struct cli *c)
 {
+    assert(!c->client || c->loop);
     client_free(c->client);  // in this order: the client's handles are on the loop
     loop_free(c->loop);
     c->client = NULL;
@@ -123,6 +130,7 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
                     const char *content_type, str body)
 {
     assert(c->client);  // cli_ask_open was called
+    assert(method && path && path[0] == '/' && c->timeout_ns > 0 && c->answer_max > 0);
     *call = (struct cli_call){.path = path};
     req_init(&call->req, RANK_PUBLIC, NULL, CALL_ARENA_MAX, (uint64_t)c->timeout_ns);
     struct arena *a = &call->req.arena;
@@ -136,6 +144,7 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
     if (content_type) http_headers_add(&h->headers, a, S("content-type"), str_of(content_type));
     if (content_type && strcmp(content_type, "application/proto") == 0) {
         http_headers_add(&h->headers, a, S("connect-protocol-version"), S("1"));
+        // The protocol allows ten digits.
         uint64_t ms = MIN((uint64_t)(c->timeout_ns / NS_PER_MS), UINT64_C(9999999999));
         http_headers_add(&h->headers, a, S("connect-timeout-ms"),
                          arena_printf(a, "%llu", (unsigned long long)ms));
@@ -145,6 +154,8 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
     http_headers_add(&h->headers, a, S("user-agent"), S("flametree"));
     if (c->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), c->tenant);
     if (c->authorization.n) http_headers_add(&h->headers, a, S("authorization"), c->authorization);
+    // The headers and the path lie in the call's own arena: they live as long as the call, and go
+    // with it.
     err e = {0};
     if (arena_ok(a, &e)) {
         http_start(c->client, &call->req, h, RANK_INGESTER);
@@ -157,6 +168,7 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
 
 void cli_call_release(struct cli_call *call)
 {
+    // In this order: headers of the answer are in the arena of the request.
     http_call_release(&call->http);
     buf_release(&call->inflated);
     req_release(&call->req);
@@ -176,6 +188,7 @@ static str name_of(const char *path)
 // Reads {"code":"...","message":"..."}; false if it is other JSON. Strings live in the arena.
 static bool error_of(struct arena *a, str body, str *code, str *message)
 {
+    assert(code && message);
     struct json_reader r;
     json_reader_init(&r, a, body);
     *code = *message = (str){0};
@@ -210,6 +223,7 @@ static str piece_of(struct arena *a, str body, bool is_html)
         else if (n && out[n - 1] != ' ')
             out[n++] = ' ';
     }
+    assert(n <= PIECE_MAX);
     return str_trim((str){out, n});
 }
 
@@ -229,6 +243,7 @@ static void hint_at(struct cli *c, unsigned status, str piece)
 
 static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
 {
+    assert(call->http.status != 200);
     struct arena *a = &call->req.arena;
     struct http_call *h = &call->http;
     str code = {0};
@@ -240,12 +255,15 @@ static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
         err_set(e, err_code_of(code.p, code.n), "%u %.*s: %.*s", h->status, STR(code),
                 STR(message));
     } else {
+        // Something before the server has answered, such as a proxy: a piece of its page tells
+        // most.
         bool is_html = str_contains(type, S("html"));
         str piece = piece_of(a, body, is_html);
         err_set(e, ERR_UNKNOWN, "%u%s%.*s%s%.*s%s%.*s", h->status, type.n ? " with " : "",
                 STR(type), piece.n ? ": " : "", STR(piece), location.n ? " -> " : "",
                 STR(location));
     }
+    // A 404 with this code is an answer of the API: the address is right then.
     if (!c->hint[0] && !str_is(code, "not_found")) hint_at(c, h->status, location);
     return false;
 }
@@ -253,6 +271,7 @@ static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
 // Does the server at the address speak TLS? Even one with a certificate that we do not trust does.
 static bool speaks_tls(struct cli *c)
 {
+    assert(!c->url.tls);
     struct cli_call call = {0};
     err e = {0};
     bool tls = c->url.tls;
@@ -281,6 +300,7 @@ static bool broken(struct cli *c, struct cli_call *call, err *e)
 {
     struct http_call *h = &call->http;
     str why = str_of(e->msg);
+    assert(e->code);
     char before[400];
     int n =
         snprintf(before, sizeof before, "%s %.*s%.*s: ", h->method, STR(h->address), STR(h->path));
@@ -291,6 +311,7 @@ static bool broken(struct cli *c, struct cli_call *call, err *e)
         cli_hint(c, "a longer --timeout may help");
         return err_set(e, e->code, "no answer within %s", cli_args_get(&c->args, OPT_TIMEOUT));
     }
+    // No server was asked for less than it sent: the limit is ours.
     if (e->code == ERR_RESOURCE_EXHAUSTED) {
         cli_hint(c,
                  "use a larger --max-answer, or ask for less with --max-nodes or a shorter range");
@@ -311,6 +332,7 @@ static bool inflate(struct cli *c, struct cli_call *call, str *body, err *e)
 {
     str encoding = http_headers_get(&call->http.answer_headers, "content-encoding");
     if (!str_ieq(encoding, S("gzip")) || body->n == 0) return true;
+    // The limit holds for the inflated answer too, or a small one could fill the memory.
     buf_init(&call->inflated, NULL, c->answer_max);
     if (!compress_gunzip(*body, &call->inflated, e)) {
         if (e->code == ERR_RESOURCE_EXHAUSTED)
@@ -324,16 +346,19 @@ static bool inflate(struct cli *c, struct cli_call *call, str *body, err *e)
 
 bool cli_call_wait(struct cli *c, struct cli_call *call, str *body, err *e)
 {
+    assert(c->client && body && call->path);
     struct http_call *h = &call->http;
     bool ok = call_wait(&call->req, &h->call, e);
     if (!ok) {
         broken(c, call, e);
     } else {
+        // Copied out for callers that retry; of a broken call they stay empty.
         call->status = h->status;
         call->retry_after = http_headers_get(&h->answer_headers, "retry-after");
         *body = buf_view(&h->answer);
         ok = inflate(c, call, body, e) && (h->status == 200 || refuse(c, call, *body, e));
     }
+    assert(ok || e->code);
     str name = name_of(call->path);
     return ok || err_wrap(e, "%.*s at %.*s", STR(name), STR(c->url.shown));
 }
@@ -342,11 +367,13 @@ bool cli_call_wait(struct cli *c, struct cli_call *call, str *body, err *e)
 
 static bool check_type(struct cli *c, struct cli_call *call, const char *method, err *e)
 {
+    // A page of a proxy may come with status 200; parsed as a message it could even seem valid.
     str type = http_headers_get(&call->http.answer_headers, "content-type");
     if (str_starts(type, S("application/proto"))) return true;
     cli_hint(c, "the server there does not speak Pyroscope's API");
     str piece =
         piece_of(&call->req.arena, buf_view(&call->http.answer), str_contains(type, S("html")));
+    // It is not the answer as sent that is legible then.
     if (call->inflated.n) piece = (str){0};
     return err_set(e, ERR_UNKNOWN, "%s at %.*s: 200 with %.*s instead of application/proto%s%.*s",
                    method, STR(c->url.shown), STR(type.n ? type : S("no content type")),
@@ -357,11 +384,13 @@ static bool check_type(struct cli *c, struct cli_call *call, const char *method,
 static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
                        struct buf *question, const ProtobufCMessage *message, str *body, err *e)
 {
+    assert(method && message);
     buf_init(question, NULL, QUESTION_MAX);
     pb_pack(message, question);
     if (!buf_ok(question, e)) return err_wrap(e, "the question");
     str path = arena_printf(&c->arena, ASK_QUERIER "%s", method);
     if (!arena_ok(&c->arena, e)) return false;
+    // The question is not copied: it must live until the call is released.
     cli_call_start(c, call, "POST", path.p, "application/proto", buf_view(question));
     bool ok = cli_call_wait(c, call, body, e) && check_type(c, call, method, e);
     if (ok && cli_explains(c, path.p)) cli_explain(c, &call->http.answer_headers);
@@ -376,6 +405,7 @@ bool cli_ask(struct cli *c, const char *method, const ProtobufCMessage *question
     str body = {0};
     bool ok = call_unary(c, &call, method, &bytes, question, &body, e);
     if (ok) {
+        // Into the command's arena, so that the call can be released.
         *answer = pb_unpack(&c->arena, kind, body, e);
         ok = *answer != NULL ||
              err_wrap(e, "%s at %.*s: 200, but the answer is malformed", method, STR(c->url.shown));
@@ -394,6 +424,7 @@ bool cli_ask_bytes(struct cli *c, const char *method, const ProtobufCMessage *qu
     bool ok = call_unary(c, &call, method, &bytes, question, &body, e);
     if (ok && !pb_check(kind, body, e))
         ok = err_wrap(e, "%s at %.*s: 200, but the answer is malformed", method, STR(c->url.shown));
+    // Copied: the body goes with the call.
     if (ok) buf_str(out, body);
     cli_call_release(&call);
     buf_release(&bytes);

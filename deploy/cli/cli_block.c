@@ -27,10 +27,13 @@
 
 static void read_one(const struct cli_block *f, struct store_read *v)
 {
+    assert(f->fd >= 0 && (v->to || v->n == 0));
     size_t got = 0;
     while (got < v->n) {
         ssize_t n = pread(f->fd, v->to + got, v->n - got, (off_t)(v->at + got));
         if (n < 0 && errno == EINTR) continue;
+        // 0 at the end: the footer names bytes that the file does not have, or it has been cut
+        // meanwhile.
         if (n <= 0) break;
         got += (size_t)n;
     }
@@ -57,6 +60,7 @@ static str object_name(struct arena *a, const char *path)
     str all = str_of(path);
     size_t slash = str_rfind(all, '/');
     str last = slash < all.n ? str_slice(all, slash + 1, all.n) : all;
+    // Names appear in messages, and a file may be called anything.
     char *name = arena_new(a, last.n + 1);
     if (!name) return (str){0};
     for (size_t i = 0; i < last.n; i++)
@@ -66,10 +70,12 @@ static str object_name(struct arena *a, const char *path)
 
 bool cli_block_open(struct cli_block *f, const char *path, err *e)
 {
+    assert(path);
     struct stat st;
     *f = (struct cli_block){.store = {&file_kind}, .path = path};
     req_init(&f->req, RANK_DUTY, NULL, BLOCK_MEMORY, 0);
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe: fails the check below
+    // On failure the caller closes as well: some of it may be open.
     if (f->fd < 0 || fstat(f->fd, &st) < 0) {
         return err_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%s: %s", path,
                        strerror(errno));
@@ -93,6 +99,7 @@ void cli_block_close(struct cli_block *f)
 const char *cli_block_kind(enum block_kind kind)
 {
     static const char *const names[] = {"?", "segment", "raw", "hours", "days"};
+    // A footer of a later version may have a kind that is not known here.
     return names[kind >= BLOCK_SEGMENT && kind <= BLOCK_DAYS ? kind : 0];
 }
 
@@ -109,6 +116,7 @@ const int64_t cli_block_widths[BLOCK_WIDTHS] = {SLOT_FIVE, SLOT_HOUR, SLOT_DAY, 
 const char *cli_block_width(int64_t width)
 {
     static const char *const names[BLOCK_WIDTHS] = {"5m", "1h", "1d", "7d", "28d"};
+    assert(width > 0);
     for (size_t i = 0; i < BLOCK_WIDTHS; i++) {
         if (cli_block_widths[i] == width) return names[i];
     }
@@ -122,6 +130,7 @@ const char *const cli_block_parts[PART_COUNT] = {"symbols", "index",   "nodes", 
 
 static void add_extent(struct block_part_sum *p, const struct block_extent *x)
 {
+    // Sections that a block does not have are extents of no bytes.
     if (x->stored == 0) return;
     p->sections++;
     p->raw += x->raw;
@@ -141,6 +150,7 @@ static uint64_t add_frames(struct block_part_sum *p, const struct block_frames *
 bool cli_block_facts(struct cli_block *f, struct arena *a, const struct block_service_ref *s,
                      struct block_index *index, struct block_facts *facts, err *e)
 {
+    assert(index && facts);
     str contents = {0};
     if (!block_source_sections(a, &f->source, &s->index, 1, &contents, e) ||
         !block_index_parse(a, contents, s, index, e)) {
@@ -174,9 +184,11 @@ bool cli_block_facts(struct cli_block *f, struct arena *a, const struct block_se
 bool cli_block_all_facts(struct cli_block *f, struct block_facts *facts, err *e)
 {
     const struct block_footer *footer = &f->source.footer;
+    // The two times are minimum and maximum of nothing yet.
     *facts = (struct block_facts){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
     add_extent(&facts->parts[PART_FOOTER], &f->source.footer_at);
     for (uint32_t i = 0; i < footer->service_count; i++) {
+        // One arena per service: thousands of them need the memory of the largest.
         struct arena a;
         struct block_index index;
         arena_init(&a, NULL, SERVICE_MEMORY);
@@ -196,6 +208,7 @@ static bool is_other_object(str name)
     static const str folders[] = {S_INIT("raw/"), S_INIT("h/"), S_INIT("d/")};
     str rest = name;
     uint64_t top = 0;
+    // Without a slash at its end, as the caller cut it off.
     struct segment_name segment;
     if (str_is(name, "cluster") || str_starts(name, S("tenants/"))) return true;
     if (str_starts(name, S("nodes/")) || str_starts(name, S("check/"))) return true;
@@ -212,6 +225,7 @@ static bool is_other_object(str name)
 static bool is_no_block(str path)
 {
     static const str version = S_INIT("/v1/");
+    // Each place is tried: a folder above the store may be called v1 as well.
     for (size_t i = 0; i + version.n < path.n; i++) {
         str rest = str_slice(path, i, path.n);
         if (str_starts(rest, version) && is_other_object(str_slice(rest, version.n, rest.n)))
@@ -242,14 +256,17 @@ static bool find_blocks(struct cli *c, const char *given, struct cli_files *out,
     if (!realpath(dir, real)) return err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));
     size_t n = 0;
     for (size_t i = 0; i < all.n; i++) {
+        assert(strncmp(all.v[i], dir, strlen(dir)) == 0);
         str below = str_of(all.v[i] + strlen(dir));
         if (str_starts(below, S("/"))) below = str_slice(below, 1, below.n);
         str path = arena_printf(&c->arena, "%s/%.*s", real, STR(below));
         if (!arena_ok(&c->arena, e)) return false;
+        assert(n <= i);
         if (!is_no_block(path)) all.v[n++] = all.v[i];
     }
     all.n = n;
     *out = all;
+    // A new server has none for a while: no error, but silence would look like one.
     if (n == 0) {
         cli_say(c,
                 "no blocks yet in %s; a server writes new profiles into blocks after about 10 "
@@ -263,6 +280,7 @@ static bool each_of(struct cli *c, const struct cli_files *files, cli_block_fn *
 {
     bool well = true;
     for (size_t i = 0; i < files->n; i++) {
+        // A bad file is reported, and the others are looked at all the same.
         struct cli_block f;
         err fault = {0};
         bool ok = cli_block_open(&f, files->v[i], &fault) && fn(c, &f, arg, &fault);
@@ -283,6 +301,7 @@ static bool each(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e
         struct stat st;
         bool is_dir = stat(operand, &st) == 0 && S_ISDIR(st.st_mode);
         if (is_dir && !find_blocks(c, operand, &files, e)) return false;
+        // In this order: && must not skip the files of this operand after a bad one before.
         well = each_of(c, &files, fn, arg) && well;
     }
     if (!well) *status = CLI_FAILED;
@@ -292,6 +311,7 @@ static bool each(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e
 bool cli_block_print(struct cli *c, struct buf *b, bool json, err *e)
 {
     if (!json || !c->out_is_tty) return cli_write(c, b, e);
+    // JSON escapes control characters, but not those that turn the direction of text.
     struct buf clean;
     buf_init(&clean, NULL, OUTPUT_MAX);
     text_filter(&clean, buf_view(b));
@@ -368,6 +388,7 @@ static bool list_one(struct cli *c, struct cli_block *f, void *arg, err *e)
         if (l->lines == 0) put_heading(c, &b);
         put_line(c, &b, f, &facts);
     }
+    // Counts files that were printed and not files that were tried: a comma stands between two.
     l->lines++;
     bool ok = cli_block_print(c, &b, l->json, e);
     buf_release(&b);
@@ -378,14 +399,17 @@ bool cli_block_array(struct cli *c, cli_block_fn *fn, void *arg, int *status, er
 {
     struct buf b;
     err fault = {0};
+    assert(fn && status);
     bool json = cli_wants_json(c);
     if (!cli_width(c, e)) return cli_wrong(status);
     buf_init(&b, NULL, OUTPUT_MAX);
     if (json) buf_byte(&b, '[');
     bool ok = cli_write(c, &b, e);
     if (ok) ok = each(c, fn, arg, status, e);
+    // The end is written after a failure as well: what was found so far stays valid JSON.
     if (json) buf_z(&b, "\n]\n");
     if (!cli_write(c, &b, &fault) && ok) {
+        // The first error is the cause; one of this write counts only if there was none before.
         *e = fault;
         ok = false;
     }
@@ -412,6 +436,7 @@ struct check {
 static void put_fault(void *arg, str service, const char *text)
 {
     struct check *k = arg;
+    assert(text);
     k->faults++;
     if (k->json) {
         buf_z(&k->b, k->faults > 1 ? ",\n  {\"service\":" : "\n  {\"service\":");
@@ -421,6 +446,7 @@ static void put_fault(void *arg, str service, const char *text)
         buf_byte(&k->b, '}');
         return;
     }
+    // Programs get all of them; for people a broken section can have a million.
     if (k->faults > FAULTS_SHOWN) return;
     buf_z(&k->b, "  ");
     text_ink(&k->b, k->c->look.colors, INK_STRONG);
@@ -434,6 +460,7 @@ static void put_fault(void *arg, str service, const char *text)
 static void put_verdict(struct cli *c, struct buf *b, const struct cli_block *f,
                         const struct block_verified *v)
 {
+    assert(c && v);
     char bytes[TEXT_NUMBER_MAX];
     text_put(b, str_of(f->path));
     buf_z(b, ": ");
@@ -463,6 +490,7 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
         json_put_string(&k->b, str_of(f->path));
         buf_z(&k->b, ",\"faults\":[");
     }
+    // Before the file is read, as its opening brace has been written.
     k->files++;
     bool ok = block_verify(&f->source, &o, &v, e) || err_wrap(e, "%s", f->path);
     if (k->json) {
@@ -476,6 +504,7 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
             buf_printf(&k->b, "  and %" PRIu64 " more\n", k->faults - FAULTS_SHOWN);
         if (ok) put_verdict(c, &k->b, f, &v);
     }
+    // Faults that were found before the failure are printed too, and must not replace it.
     err fault = {0};
     if (!cli_block_print(c, &k->b, k->json, ok ? e : &fault)) return false;
     return ok && v.faults == 0;

@@ -53,6 +53,7 @@ static void put_titles(const struct block_shown *w, struct buf *b, const char *t
 void cli_block_put_keys(const struct block_shown *w, struct buf *b)
 {
     const struct block_index *x = w->index;
+    assert(x && b);
     bool json = cli_wants_json(w->c);
     bool any = false;
     if (json)
@@ -88,12 +89,14 @@ void cli_block_put_keys(const struct block_shown *w, struct buf *b)
 static const char *value_text(char text[TEXT_NUMBER_MAX], const struct block_shown *w,
                               const struct block_key_ref *k, int64_t v)
 {
+    assert(k->type < w->index->type_count);
     struct draw_unit u = cli_merge_unit(w->index->types[k->type]);
     return text_value(text, (double)v * u.factor, u.unit);
 }
 
 static void put_node_line(const struct block_shown *w, struct buf *b, uint32_t key, uint32_t node)
 {
+    assert(key < w->index->key_count && node < w->index->node_count);
     const struct block_key_ref *k = &w->index->keys[key];
     const struct block_node *n = &w->index->nodes[node].node;
     char text[TEXT_NUMBER_MAX];
@@ -124,6 +127,7 @@ void cli_block_put_nodes(const struct block_shown *w, struct buf *b)
     else
         put_titles(w, b, "    node      key  slot, profiles, total, class");
     for (uint32_t i = 0; i < x->key_count; i++) {
+        // The nodes of a key lie side by side; that they are in bounds was checked by the reader.
         const struct block_key_ref *k = &x->keys[i];
         if (!block_set_has(&w->keys, i)) continue;
         for (uint32_t n = k->first_node; n < k->first_node + k->node_count; n++) {
@@ -146,14 +150,17 @@ static int by_value(const void *a, const void *b)
     const struct vector_entry *x = a;
     const struct vector_entry *y = b;
     if (x->value != y->value) return x->value > y->value ? -1 : 1;
+    // Equal values need an order too, or two runs could differ.
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
 // The frames of a stack, the leaf first.
 static void put_stack(struct buf *b, const struct symbol_table *t, uint32_t stack, bool json)
 {
+    assert(stack < t->stack_count);
     bool any = false;
     if (stack == 0 && !json) buf_z(b, "(no stack)");
+    // Ends at 0, the empty stack: parents have smaller numbers, which the reader has checked.
     for (int i = 0; stack && i < FRAMES_SHOWN; i++, stack = t->stacks[stack].parent) {
         str name = symbols_frame_name(t, t->stacks[stack].frame);
         if (any) buf_z(b, json ? "," : " < ");
@@ -169,6 +176,7 @@ static void put_entry(const struct block_shown *w, struct buf *b, const struct s
                       const struct block_key_ref *k, const struct vector_entry *v, double all)
 {
     char text[TEXT_NUMBER_MAX];
+    // The stack goes through a buffer of its own, since only the whole can be cut to the width.
     struct buf stack;
     text_right(b, value_text(text, w, k, v->value), VALUE_COLUMNS);
     text_right(b, text_percent(text, all != 0 ? (double)v->value / all : 0), 9);
@@ -188,6 +196,7 @@ static bool put_vector(const struct block_shown *w, struct buf *b, const struct 
     struct symbol_table t = {0};
     struct vector_entry *v = NULL;
     str contents = {0};
+    assert(name);
     size_t n = 0;
     uint64_t most = 20;
     double all = 0;
@@ -197,14 +206,20 @@ static bool put_vector(const struct block_shown *w, struct buf *b, const struct 
         !block_symbols_parse(w->a, contents, &t, e)) {
         return false;
     }
+    // Nothing below trusts the file: the vector may be damaged although its section has the right
+    // hash.
     if (!columns_entries(w->a, columns, t.stack_count, &v, &n, e)) return err_wrap(e, "the vector");
     for (size_t i = 0; i < n; i++) {
         if (v[i].stack >= t.stack_count)
             return err_set(e, ERR_DATA_LOSS, "the vector has stack %u of %u", v[i].stack,
                            t.stack_count);
+        // A vector is shared by nodes whose values are multiples of each other; the factor is this
+        // node's.
         if (__builtin_mul_overflow(v[i].value, factor, &v[i].value))
             return err_set(e, ERR_DATA_LOSS, "the vector times %" PRId64 " does not fit 64 bits",
                            factor);
+        // As a number with a fraction: a sum of integers could overflow, and this one is for shares
+        // only.
         all += (double)v[i].value;
     }
     qsort(v, n, sizeof *v, by_value);
@@ -237,6 +252,7 @@ static bool get_vector(const struct block_shown *w, const struct block_frame *f,
         !block_vectors_parse(w->a, contents, f->count, &v, e)) {
         return false;
     }
+    assert(place < f->count);
     *columns = block_vector_at(&v, (uint32_t)place);
     return true;
 }
@@ -250,8 +266,11 @@ bool cli_block_put_node(const struct block_shown *w, uint64_t n, struct buf *b, 
                        STR(w->s->name), x->node_count);
     }
     uint32_t key = 0;
+    // Before a key's first node the difference wraps to a large number, so one comparison does.
+    // Each node is of a key, so the loop ends.
     while (n - x->keys[key].first_node >= x->keys[key].node_count)
         key++;
+    assert(key < x->key_count);
     const struct block_node_ref *ref = &x->nodes[n];
     if (!get_vector(w, &x->nodes_at.v[ref->frame], ref->place, &columns, e)) return false;
     if (cli_wants_json(w->c)) {
@@ -288,12 +307,14 @@ static bool get_row(const struct block_shown *w, uint64_t n, struct row *row, er
         return err_set(e, ERR_OUT_OF_RANGE, "--row %" PRIu64 ": service %.*s has no such row", n,
                        STR(w->s->name));
     }
+    // Details are read with the heads, whose number of rows they do not repeat.
     const struct block_extent x[2] = {head->extent, rest->extent};
     if (!block_source_sections(w->a, &w->f->source, x, 2, contents, e) ||
         !block_heads_parse(w->a, contents[0], head->count, &h, e) ||
         !block_details_parse(w->a, contents[1], &h, &d, e)) {
         return false;
     }
+    assert(n >= head->first && n - head->first < head->count);
     uint64_t i = n - head->first;
     *row = (struct row){.time_ns = h.times[i],
                         .total = h.totals[i],
@@ -309,6 +330,7 @@ static bool get_row(const struct block_shown *w, uint64_t n, struct row *row, er
 static void put_row_line(const struct block_shown *w, struct buf *b, const struct row *r,
                          uint32_t key)
 {
+    assert(key < w->index->key_count);
     const struct block_key_ref *k = &w->index->keys[key];
     char text[TEXT_NUMBER_MAX];
     char id[UUID_TEXT];
@@ -351,6 +373,7 @@ bool cli_block_put_row(const struct block_shown *w, uint64_t n, struct buf *b, e
     str columns = {0};
     if (!get_row(w, n, &row, e)) return false;
     uint32_t key = 0;
+    // As with nodes; if it is of no other key, it is of the last one.
     while (key + 1 < x->key_count && n - x->keys[key].first_row >= x->keys[key].row_count)
         key++;
     const struct block_frame *f = block_frame_of(&x->vectors, row.vector);

@@ -30,6 +30,7 @@ struct show {
 static void put_name(const struct show *s, const char *name)
 {
     buf_z(s->b, "  ");
+    assert(s->b && strlen(name) <= NAME_COLUMNS);
     text_ink(s->b, s->c->look.colors, INK_DIM);
     text_left(s->b, str_of(name), NAME_COLUMNS);
     text_reset(s->b, s->c->look.colors);
@@ -54,6 +55,7 @@ static void put_sources(const struct show *s, const struct block_about *about)
     if (about->source_count == 0) return;
     put_name(s, "sources");
     buf_printf(s->b, "%zu segment%s\n", about->source_count, about->source_count == 1 ? "" : "s");
+    // A block of a week may come from a hundred thousand segments; JSON has them all.
     for (size_t i = 0; i < MIN(about->source_count, SOURCES_SHOWN); i++) {
         text_pad(s->b, NAME_COLUMNS + 4);
         text_put(s->b, about->sources[i]);
@@ -89,6 +91,7 @@ static void put_about(const struct show *s)
         put_name(s, "id");
         buf_printf(b, "%s\n", ulid);
     }
+    // Hashes of stacks: the parts of a block that is too large for one object divide them.
     put_name(s, "packs");
     buf_printf(b, "%08x – %08x", about->pack_lo, about->pack_hi);
     if (about->parts > 1) buf_printf(b, ", part %u of %u", about->part + 1, about->parts);
@@ -117,6 +120,7 @@ static void put_parts(const struct show *s, const struct block_facts *facts)
     buf_z(b, "  section      number        raw     stored  ratio    share\n");
     text_reset(b, s->c->look.colors);
     uint64_t all = 0;
+    // All is more than 0: a block has a footer at least.
     for (size_t i = 0; i < PART_COUNT; i++)
         all += facts->parts[i].stored;
     for (size_t i = 0; i < PART_COUNT; i++) {
@@ -155,6 +159,7 @@ static void put_datasets(const struct show *s, const struct block_service_ref *v
         buf_z(b, "  ");
         text_put(b, d->type);
         buf_byte(b, '\n');
+        // Types of the index and datasets of the footer are in orders of their own, joined by name.
         for (uint32_t t = 0; t < x->type_count; t++) {
             if (!str_eq(x->types[t], d->type) || x->dropped[t].n == 0) continue;
             text_pad(b, 23);
@@ -221,6 +226,7 @@ static void json_about(const struct show *s)
     buf_printf(b, ",\"bytes\":%" PRIu64 ",\"kind\":\"%s\",\"tenant\":", s->f->source.size,
                cli_block_kind(about->kind));
     json_put_string(b, about->tenant);
+    // Segments have no id; theirs is printed as zeros, so that the fields are always the same.
     ulid_print(about->id, ulid);
     buf_printf(b,
                ",\"id\":\"%s\",\"fromHour\":%" PRId64 ",\"hours\":%u,\"packLo\":%u,\"packHi\":%u,"
@@ -298,6 +304,7 @@ static void add_parts(struct block_facts *to, const struct block_facts *from)
 static bool show_service(const struct show *s, const struct block_service_ref *v,
                          struct block_facts *all, bool first, err *e)
 {
+    assert(s->f && s->b);
     struct arena a;
     struct block_index x = {0};
     struct block_facts facts = {0};
@@ -311,6 +318,7 @@ static bool show_service(const struct show *s, const struct block_service_ref *v
         put_service(s, v, &x, &facts);
     ok = ok && put_lists(s, &w, e);
     if (ok && s->json) buf_byte(s->b, '}');  // here, as the lists are members of the service
+    // Also after a failure: the caller does not print them then.
     add_parts(all, &facts);
     arena_release(&a);
     // Printed service by service: a block may have thousands, and memory is that of one.
@@ -322,6 +330,7 @@ static bool show_all(const struct show *s, err *e)
     const struct block_footer *footer = &s->f->source.footer;
     struct block_facts all = {0};
     bool any = false;
+    // The one section that belongs to no service.
     all.parts[PART_FOOTER] =
         (struct block_part_sum){1, s->f->source.footer_at.raw, s->f->source.footer_at.stored};
     if (s->json)
@@ -330,6 +339,7 @@ static bool show_all(const struct show *s, err *e)
         put_about(s);
     for (uint32_t i = 0; i < footer->service_count; i++) {
         const struct block_service_ref *v = &footer->services[i];
+        // By the pointer: an empty text is a service without a name.
         if (s->service.p && !str_eq(s->service, v->name)) continue;
         if (!show_service(s, v, &all, !any, e)) return false;
         any = true;
@@ -357,6 +367,7 @@ static bool show_one(struct cli *c, struct cli_block *f, void *arg, err *e)
                        f->source.footer.service_count);
     }
     buf_init(&b, NULL, OUTPUT_MAX);
+    // Both are of this file only; the next call sets them again.
     s->f = f;
     s->b = &b;
     if (s->files && !s->json) buf_byte(&b, '\n');

@@ -40,6 +40,7 @@ static const char *operand_words(enum cli_command c)
 
 static void put_choices(struct buf *b, const char *argument)
 {
+    assert(argument[0]);
     str rest = str_of(argument);
     str choice = {0};
     for (bool first = true; cli_choice_next(&rest, &choice); first = false) {
@@ -51,6 +52,8 @@ static void put_choices(struct buf *b, const char *argument)
 // The summary of a command; for a first word of several commands the list of second words.
 static void put_summary(struct buf *b, enum cli_command c, void (*put)(struct buf *b, const char *))
 {
+    assert(c < CLI_COMMAND_COUNT);
+    // Commands with the same first word lie side by side, so it is enough to look at the next one.
     bool alone = c + 1 == CLI_COMMAND_COUNT || cli_command_words((enum cli_command)(c + 1)).is_head;
     if (alone) {
         put(b, cli_commands[c].summary);
@@ -59,6 +62,7 @@ static void put_summary(struct buf *b, enum cli_command c, void (*put)(struct bu
     struct buf seconds;
     buf_init(&seconds, NULL, 200);
     cli_put_seconds(&seconds, cli_command_words(c).first, ", ");
+    // `put` takes text that ends with NUL, which a buffer has not.
     buf_byte(&seconds, '\0');
     if (seconds.n) put(b, seconds.p);
     buf_release(&seconds);
@@ -97,6 +101,7 @@ static void bash_command(struct buf *b, enum cli_command c)
     }
     buf_z(b, "'\n        operands='");
     if (cli_has_choices(cli_commands[c].operands)) put_choices(b, cli_commands[c].operands);
+    // Its operands are the commands, which no row lists.
     if (c == CLI_HELP) {
         for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
             buf_printf(b, "%s ", cli_commands[i].name);
@@ -218,6 +223,8 @@ static void bash(struct buf *b)
 static void zsh_text(struct buf *b, const char *text)
 {
     for (; *text; text++) {
+        // A quote cannot be escaped within quotes: they end, an escaped one follows, and they begin
+        // anew.
         if (*text == '\'')
             buf_z(b, "'\\''");
         else if (strchr("[]:\\", *text))
@@ -230,6 +237,7 @@ static void zsh_text(struct buf *b, const char *text)
 static void zsh_option(struct buf *b, enum cli_option id)
 {
     const struct cli_option_row *o = &cli_options[id];
+    assert(id < CLI_OPTION_COUNT);
     const char *repeat = cli_is_repeated(o->argument) ? "*" : "";
     if (o->letter)
         buf_printf(b, " '%s'{-%c,--%s}'[", repeat, o->letter, o->name);
@@ -239,6 +247,7 @@ static void zsh_option(struct buf *b, enum cli_option id)
     buf_byte(b, ']');
     if (o->argument[0] && !cli_is_optional(o->argument)) {
         buf_z(b, ":");
+        // The choices are listed anyway, so the title above them is the option's name.
         zsh_text(b, cli_has_choices(o->argument) ? o->name : o->argument);
         buf_z(b, ":");
     }
@@ -350,12 +359,14 @@ static void fish_given(struct buf *b, struct cli_words w)
 static void fish_option(struct buf *b, struct cli_words w, enum cli_option id)
 {
     const struct cli_option_row *o = &cli_options[id];
+    assert(id < CLI_OPTION_COUNT && w.first.n > 0);
     buf_z(b, "complete -c flametree -n '");
     fish_given(b, w);
     buf_printf(b, "' -l %s", o->name);
     if (o->letter) buf_printf(b, " -s %c", o->letter);
     bool flag = !o->argument[0] || cli_is_optional(o->argument);
     if (!flag) buf_z(b, " -r");
+    // -r: a value must follow; -f: it is not a file.
     if (!flag && !wants_file(o->argument)) buf_z(b, " -f");
     if (cli_has_choices(o->argument)) {
         buf_z(b, " -a '");
@@ -436,6 +447,7 @@ static void fish(struct buf *b)
 
 bool cli_completion_print(struct buf *b, str shell)
 {
+    assert(b);
     if (str_is(shell, "bash"))
         bash(b);
     else if (str_is(shell, "zsh"))

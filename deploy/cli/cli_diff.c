@@ -44,6 +44,7 @@ static bool base_time(struct cli *c, enum cli_option o, int64_t *ns, err *e)
 
 static bool read_ranges(struct cli *c, struct diff *d, err *e)
 {
+    assert(c && d);
     int64_t before_ns = 0;
     struct cli_query *base = &d->q[0];
     struct cli_query *other = &d->q[1];
@@ -54,6 +55,7 @@ static bool read_ranges(struct cli *c, struct diff *d, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "--before and --base-from, --base-until both set the baseline's range");
     if (!cli_duration(c, OPT_BEFORE, &before_ns, e)) return false;
+    // Without any option both ranges are the same; two queries can still be compared then.
     base->from_ns = other->from_ns - before_ns;
     base->until_ns = other->until_ns - before_ns;
     if (!base_time(c, OPT_BASE_FROM, &base->from_ns, e)) return false;
@@ -80,11 +82,13 @@ static int by_change(const void *a, const void *b)
     const struct diff_row *x = a;
     const struct diff_row *y = b;
     if (fabs(x->change) != fabs(y->change)) return fabs(x->change) > fabs(y->change) ? -1 : 1;
+    // Equal changes by name, or two runs could differ.
     return str_cmp(x->name, y->name);
 }
 
 static double share(int64_t v, int64_t total)
 {
+    assert(v >= 0 && total >= v);  // flame_read saw to it
     return total ? (double)v / (double)total : 0;
 }
 
@@ -92,8 +96,10 @@ static double share(int64_t v, int64_t total)
 static bool join(struct arena *a, struct diff *d, struct flame_function *v[2], const size_t n[2],
                  err *e)
 {
+    assert(d->count == 0);
     d->rows = ARENA_ARRAY(a, struct diff_row, n[0] + n[1] + 1);
     if (!arena_ok(a, e)) return false;
+    // As in a merge sort: a name on one side only has zeros on the other.
     for (size_t i = 0, k = 0; i < n[0] || k < n[1];) {
         int order = i == n[0] ? 1 : k == n[1] ? -1 : str_cmp(v[0][i].name, v[1][k].name);
         struct diff_row *r = &d->rows[d->count++];
@@ -110,6 +116,7 @@ static bool join(struct arena *a, struct diff *d, struct flame_function *v[2], c
         assert(d->count <= n[0] + n[1]);
         r->change = share(r->self[1], d->total[1]) - share(r->self[0], d->total[0]);
     }
+    assert(d->count >= MAX(n[0], n[1]));
     qsort(d->rows, d->count, sizeof *d->rows, by_change);
     return true;
 }
@@ -119,6 +126,7 @@ static bool ask(struct cli *c, struct diff *d, int *status, err *e)
     struct flame_function *v[2];
     size_t n[2];
     for (size_t i = 0; i < 2; i++) {
+        // All nodes: what a limit left out on one side only would look like a change.
         struct flame f;
         if (!cli_merge_flame(c, &d->q[i], CLI_MERGE_ALL, &f, e) ||
             !flame_functions(&f, &c->arena, &v[i], &n[i], e))
@@ -166,6 +174,7 @@ static void put_json(struct buf *b, const struct diff *d, size_t n)
 static void put_side(struct cli *c, struct buf *b, const struct diff *d, size_t side)
 {
     static const char *const names[] = {"baseline    ", "comparison  "};
+    assert(side < 2);
     struct draw_unit u = cli_merge_unit(d->q[side].type);
     char value[TEXT_NUMBER_MAX];
     text_ink(b, c->look.colors, side ? INK_MORE : INK_LESS);
@@ -189,12 +198,15 @@ static void put_side(struct cli *c, struct buf *b, const struct diff *d, size_t 
 static void put_bar(struct cli *c, struct buf *b, double change, double greatest)
 {
     unsigned half = BAR_COLUMNS / 2;
+    assert(fabs(change) <= greatest);  // rows are sorted by it
     double part = greatest > 0 ? fabs(change) / greatest : 0;
     if (change >= 0) text_pad(b, half);
     text_ink(b, c->look.colors, change < 0 ? INK_LESS : INK_MORE);
     if (change < 0) {
         unsigned n = (unsigned)ceil(part * half);
         text_pad(b, half - n);
+        // Whole columns: there are no characters for eighths at the right end of a cell.
+        assert(n <= half);
         for (unsigned i = 0; i < n; i++)
             buf_z(b, "█");
         text_pad(b, half);
@@ -208,6 +220,7 @@ static void put_row(struct cli *c, struct buf *b, const struct diff *d, const st
                     bool bars)
 {
     char text[TEXT_NUMBER_MAX];
+    assert(d->count > 0);
     for (size_t i = 0; i < 2; i++)
         text_right(b, text_percent(text, share(r->self[i], d->total[i])), PERCENT_COLUMNS);
     snprintf(text, sizeof text, "%+.2f pp", r->change * 100);
@@ -240,6 +253,7 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');
     size_t shown = 0;
+    // Sorted by the size of the change: behind the first row without one there are no others.
     for (size_t i = 0; i < n && d->rows[i].change != 0; i++, shown++)
         put_row(c, b, d, &d->rows[i], bars);
     if (shown == 0) buf_z(b, "no changes\n");
@@ -256,6 +270,7 @@ bool cli_diff(struct cli *c, int *status, err *e)
         return cli_wrong(status);
     assert(c->args.operand_count > 0);  // the row of the command demands one
     for (size_t i = 0; i < 2; i++) {
+        // One query is for both sides.
         size_t at = MIN(i, c->args.operand_count - 1);
         if (!cli_query_read(c, c->args.operands[at], &d.q[i], status, e))
             return err_wrap(e, i ? "comparison" : "baseline");
@@ -272,6 +287,7 @@ bool cli_diff(struct cli *c, int *status, err *e)
             text_filter(&b, buf_view(&json));
         else
             buf_str(&b, buf_view(&json));
+        // The text that was copied is cut then; the failure must not be lost with its buffer.
         if (json.failed) b.failed = true;
         buf_release(&json);
     } else {

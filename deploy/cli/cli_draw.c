@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_draw.c - a flame graph level by level, a tree line by line, tables and small charts.
 #include "deploy/cli/cli_draw.h"
 
 #include "base/hash.h"
@@ -21,6 +23,8 @@ str draw_readable(struct arena *a, str name)
     buf_init(&text, NULL, DEMANGLE_TEXT_MAX + 1);
     str readable = demangle(name, &text) ? arena_str(a, buf_view(&text)) : (str){0};
     buf_release(&text);
+    // The name as it is if it was not mangled after all, or memory is short: it is only for
+    // reading.
     return readable.n ? readable : name;
 }
 
@@ -31,6 +35,7 @@ str draw_short_name(str name)
     size_t stop = 0;
     while (stop < name.n && !strchr("([{<$ ", name.p[stop]))
         stop++;
+    assert(stop <= name.n);
     size_t slash = str_rfind(str_slice(name, 0, stop), '/');
     return slash < stop && slash + 1 < name.n ? str_slice(name, slash + 1, name.n) : name;
 }
@@ -44,6 +49,7 @@ static str package_of(str name)
     str head = str_slice(name, 0, stop);
     size_t slash = str_rfind(head, '/');
     if (slash < head.n) {
+        // Behind the last slash, as domains in front of it have dots too.
         size_t dot = slash + str_find(str_slice(head, slash, head.n), '.');
         return str_slice(head, 0, dot);
     }
@@ -72,6 +78,7 @@ unsigned draw_hue(str name)
     for (size_t i = 0; i < COUNT(library); i++) {
         if (str_is(first, library[i])) return TEXT_HUE_LIBRARY;
     }
+    // By the package and not by the name, so that what belongs together has one colour.
     return (unsigned)(hash_str(package) % TEXT_HUE_LIBRARY);
 }
 
@@ -98,6 +105,7 @@ static unsigned column_of(const struct row *r, int64_t edge)
 // The text of a cell, " name            34.1 %  4.20 s ", as much of it as fits.
 static void put_label(struct row *r, const struct flame_node *n, unsigned columns)
 {
+    assert(n->name < r->f->name_count);
     struct buf *b = r->b;
     char percent[TEXT_NUMBER_MAX];
     char value[TEXT_NUMBER_MAX];
@@ -112,6 +120,7 @@ static void put_label(struct row *r, const struct flame_node *n, unsigned column
     text_value(value, (double)n->total * r->unit.factor, r->unit.unit);
     snprintf(facts, sizeof facts, "%s  %s", percent, value);
     unsigned needs = text_columns(name) + 2;
+    // The value goes first, then the share: the name is what people look for.
     if (needs + text_columns(str_of(facts)) + 2 > columns)
         snprintf(facts, sizeof facts, "%s", percent);
     if (needs + text_columns(str_of(facts)) + 2 > columns) facts[0] = '\0';
@@ -128,10 +137,12 @@ static void put_colored(struct row *r, const struct flame_node *n, unsigned colu
     str name = r->f->names[n->name];
     unsigned hue = draw_hue(name);
     unsigned shade = (unsigned)(hash_str(name) >> 32) % 3;
+    // Neighbours of one colour would look like one cell.
     if (r->touches && hue == r->last_hue && shade == r->last_shade) shade = (shade + 1) % 3;
     text_ground(r->b, r->look->colors, hue, shade);
     put_label(r, n, columns);
     text_reset(r->b, r->look->colors);
+    assert(hue < TEXT_HUES && shade < 3);
     r->last_hue = hue;
     r->last_shade = shade;
 }
@@ -141,7 +152,9 @@ static void put_cell(struct row *r, const struct flame_node *n)
 {
     unsigned from = column_of(r, n->left);
     unsigned to = column_of(r, n->left + n->total);
+    assert(to >= from && to <= r->width);
     bool plain = r->look->colors == TEXT_PLAIN;
+    // Too narrow for anything; its children are narrower, so nothing will hang in the air.
     if (to - from < (plain ? 2 : 1)) return;
     if (from > r->at || r->at == 0) {
         r->touches = false;
@@ -157,6 +170,7 @@ static void put_cell(struct row *r, const struct flame_node *n)
     } else {
         put_colored(r, n, to - from);
     }
+    assert(r->at <= to);
     r->at = to;
     r->touches = true;
 }
@@ -165,6 +179,7 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
                 struct draw_unit unit, uint32_t depth)
 {
     if (f->count == 0) return;
+    assert(look->width > 1 && f->level_count > 0);
     bool plain = look->colors == TEXT_PLAIN;
     for (uint32_t level = 0; level < f->level_count && (depth == 0 || level < depth); level++) {
         struct row r = {.b = b, .look = look, .f = f, .unit = unit, .width = look->width - plain};
@@ -172,6 +187,8 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
         for (uint32_t i = level ? f->level_ends[level - 1] : 0; i < f->level_ends[level]; i++)
             put_cell(&r, &f->nodes[i]);
         if (r.at == 0) {
+            // The line's padding is taken back. A buffer that has failed may be shorter than
+            // that already.
             b->n = MIN(begin, b->n);
             return;  // its children are narrower still
         }
@@ -196,6 +213,7 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
     if (f->count == 0) return;
     unsigned used = VALUE_COLUMNS + PERCENT_COLUMNS + 2;
     unsigned room = look->width > used + NAME_LEAST ? look->width - used : NAME_LEAST;
+    assert(room >= NAME_LEAST);
     struct flame_walk w = flame_walk_begin(f);
     bool more = true;
     while (more) {
@@ -206,6 +224,7 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
             w.leaving = true;  // and so are those below
         } else if (!w.leaving) {
             put_facts(b, n->total, f->total, unit);
+            // Deep stacks stop to move to the right, so that names stay legible.
             unsigned indent = MIN(2 * w.depth, room - NAME_LEAST);
             text_pad(b, 2);
             text_ink(b, look->colors, INK_DIM);
@@ -233,8 +252,10 @@ void draw_functions(struct buf *b, const struct flame_function *v, size_t n, int
     buf_z(b, "  function");
     text_reset(b, look->colors);
     buf_byte(b, '\n');
+    // Sorted by self: the first bar is the longest. 1 avoids a division by 0.
     double longest = n > 0 && v[0].self > 0 ? (double)v[0].self : 1;
     for (size_t i = 0; i < n; i++) {
+        assert(v[i].self <= v[i].total && v[i].total <= total);
         put_facts(b, v[i].self, total, unit);
         if (bars) {
             text_pad(b, 2);
@@ -253,12 +274,13 @@ void draw_functions(struct buf *b, const struct flame_function *v, size_t n, int
 void draw_spark(struct buf *b, const double *v, size_t n, double greatest,
                 const struct text_look *look)
 {
+    assert(v || n == 0);
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     text_ink(b, look->colors, INK_BAR);
     for (size_t i = 0; i < n; i++) {
         double share = greatest > 0 ? v[i] / greatest : 0;
-        if (isnan(v[i]))
-            buf_byte(b, ' ');
+        if (isnan(v[i])) buf_byte(b, ' ');
+        // MIN: a share of 1 would be index 8.
         else
             buf_z(b, blocks[share > 0 ? (size_t)MIN(share * 8, 7) : 0]);
     }

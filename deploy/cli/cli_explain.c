@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_explain.c - reads the JSON of the header and prints it as sentences.
 #include "deploy/cli/cli_explain.h"
 
 #include "codec/json.h"
@@ -27,6 +29,7 @@ static str *number_of(struct explained *t, str name)
     str *const places[] = {&t->profiles, &t->streams, &t->rounds,      &t->plans,
                            &t->objects,  &t->nodes,   &t->rows,        &t->reads,
                            &t->bytes,    &t->more,    &t->missing_more};
+    static_assert(COUNT(names) == COUNT(places), "a place for each name");
     for (size_t i = 0; i < COUNT(names); i++) {
         if (str_is(name, names[i])) return places[i];
     }
@@ -37,6 +40,8 @@ static double number(str text)
 {
     char copy[40];
     snprintf(copy, sizeof copy, "%.*s", STR(text));
+    // JSON's numbers are a part of those that strtod reads; a longer text than the copy is cut, and
+    // so only less exact.
     return strtod(copy, NULL);
 }
 
@@ -53,6 +58,7 @@ static bool read_phases(struct json_reader *r, struct explained *t)
             continue;
         }
         double ms = number(r->text);
+        // "query" is not among them: it is the sum.
         if (ms > t->most) {
             t->most = ms;
             t->slowest = name;
@@ -94,6 +100,7 @@ static bool read_explained(struct json_reader *r, struct explained *t)
         } else if (str_is(r->text, "missing")) {
             ok = read_lines(r, "missing: ", &t->missing);
         } else {
+            // Of a newer server.
             ok = json_skip(r);
         }
         if (!ok) return false;
@@ -106,6 +113,7 @@ static bool read_explained(struct json_reader *r, struct explained *t)
 // "1 read", "2 reads"
 static void put_count(struct buf *out, str number, const char *one)
 {
+    assert(one[0]);
     buf_printf(out, "%.*s %s%s", STR(number), one, str_is(number, "1") ? "" : "s");
 }
 
@@ -120,6 +128,7 @@ static void put_bytes(struct buf *out, str number)
         return;
     }
     double v = (double)n / 1000;
+    // 999.95 is printed as 1000.0, which is 1.0 of the next unit.
     for (; v >= 999.95 && unit + 1 < COUNT(units); unit++)
         v /= 1000;
     buf_printf(out, "%.1f %s", v, units[unit]);
@@ -210,6 +219,7 @@ bool cli_explain_put(struct arena *a, str json, str exact, bool full, struct buf
     buf_init(&t.pieces, NULL, TEXT_MAX);
     buf_init(&t.missing, NULL, TEXT_MAX);
     json_reader_init(&r, a, json);
+    // Texts of the JSON live in `a` or in `json`; only the buffers are of this function.
     bool ok = read_explained(&r, &t);
     if (ok) {
         put_summary(out, exact, &t);
@@ -239,8 +249,10 @@ void cli_explain(struct cli *c, const struct http_headers *answer)
     struct buf out;
     buf_init(&out, NULL, TEXT_MAX);
     str exact = http_headers_get(answer, "flametree-exact");
+    assert(cli_args_has(&c->args, OPT_EXPLAIN));
     bool full = strcmp(cli_args_get(&c->args, OPT_EXPLAIN), "full") == 0;
     if (cli_explain_put(&c->arena, json, exact, full, &out)) {
+        // To standard error: standard output has the profile, which may go to a file or a pipe.
         fprintf(stderr, "%.*s", STR(buf_view(&out)));
     } else {
         cli_say(c, "the server's explanation is malformed");

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_find.c - asks the server for types and services, and compares them with the words that were
+// typed.
 #include "deploy/cli/cli_find.h"
 
 #include "codec/pb.h"
@@ -19,11 +22,13 @@
 
 const char *cli_range_say(struct cli *c, struct cli_range_text *out)
 {
+    assert(out);
     int64_t from = 0;
     int64_t until = 0;
     err ignored = {0};
     struct buf b;
     buf_init(&b, NULL, sizeof out->text);
+    // The range was read well before the request, so this cannot fail now.
     if (cli_range(c, &from, &until, &ignored)) cli_time_put_range(&b, from, until);
     snprintf(out->text, sizeof out->text, "in %.*s", (int)b.n, b.n ? b.p : "");
     buf_release(&b);
@@ -39,14 +44,18 @@ bool cli_selector(struct cli *c, str text, str *selector, err *e)
     *selector = s;
     const char *service = cli_args_get(&c->args, OPT_SERVICE);
     if (!service) return true;
+    assert(s.n > 0);
+    // Without braces there is no place for another matcher.
     if (s.p[s.n - 1] != '}')
         return err_set(e, ERR_INVALID_ARGUMENT, "--service needs a selector with braces, not %.*s",
                        STR(s));
     struct buf b;
     buf_init(&b, NULL, (size_t)1 << 20);
     buf_str(&b, str_trim(str_slice(s, 0, s.n - 1)));
+    // A comma may stand at the end already: the grammar allows it.
     if (parsed.n > 0 && b.n && b.p[b.n - 1] != '{' && b.p[b.n - 1] != ',') buf_byte(&b, ',');
     buf_z(&b, LABEL_SERVICE "=");
+    // A service may be called anything; quoted, it cannot end the selector.
     label_quote(str_of(service), &b);
     buf_byte(&b, '}');
     bool ok = buf_ok(&b, e);
@@ -68,6 +77,7 @@ static size_t sort_once(str *v, size_t n)
     qsort(v, n, sizeof *v, by_text);
     size_t kept = 1;
     for (size_t i = 1; i < n; i++) {
+        assert(kept <= i);
         if (!str_eq(v[i], v[kept - 1])) v[kept++] = v[i];
     }
     return kept;
@@ -88,6 +98,7 @@ static bool find_values(struct cli *c, const struct cli_found_in *where, const c
     ProtobufCMessage *m = NULL;
     if (!cli_ask(c, "Series", &q.base, &querier__v1__series_response__descriptor, &m, e))
         return false;
+    assert(m);  // cli_ask was successful
     const Querier__V1__SeriesResponse *a = (const Querier__V1__SeriesResponse *)m;
     size_t count = 0;
     *v = ARENA_ARRAY(&c->arena, str, a->n_labels_set + 1);
@@ -99,6 +110,7 @@ static bool find_values(struct cli *c, const struct cli_found_in *where, const c
             break;
         }
     }
+    // With one label asked for, a set has it once, but several series have the same value.
     *n = *v ? sort_once(*v, count) : 0;
     return arena_ok(&c->arena, e);
 }
@@ -112,6 +124,7 @@ static bool all_types(struct cli *c, const struct cli_found_in *where, str **v, 
     if (!cli_ask(c, "ProfileTypes", &q.base, &querier__v1__profile_types_response__descriptor, &m,
                  e))
         return false;
+    assert(m);
     const Querier__V1__ProfileTypesResponse *a = (const Querier__V1__ProfileTypesResponse *)m;
     *v = ARENA_ARRAY(&c->arena, str, a->n_profile_types + 1);
     for (size_t i = 0; *v && i < a->n_profile_types; i++)
@@ -122,6 +135,7 @@ static bool all_types(struct cli *c, const struct cli_found_in *where, str **v, 
 
 bool cli_find_types(struct cli *c, const struct cli_found_in *where, str **types, size_t *n, err *e)
 {
+    // The call that lists types knows no matchers; with some, types are the values of a label.
     bool all = where->matcher_count == 0;
     return all ? all_types(c, where, types, n, e)
                : find_values(c, where, LABEL_PROFILE_TYPE, types, n, e);
@@ -164,6 +178,8 @@ static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
     struct near *near = ARENA_ARRAY(&c->arena, struct near, n + 1);
     if (!near) return arena_fail(&c->arena, e);
     for (size_t i = 0; i < n; i++) {
+        // The distance takes time with the product of the lengths; beyond the limit names stay
+        // last.
         unsigned distance = i < COMPARE_MAX ? str_distance(v[i], word) : UINT_MAX;
         bool part = word.n >= 3 && (str_contains(v[i], word) || str_contains(word, v[i]));
         near[i] = (struct near){v[i], part ? MIN(distance, 1) : distance};
@@ -178,6 +194,7 @@ static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
 static str service_of(struct cli *c, str selector)
 {
     struct selector parsed = {0};
+    // This is for a hint: an error of the selector has been reported by then.
     err ignored = {0};
     if (!selector_parse(&c->arena, selector.n ? selector : S("{}"), &parsed, &ignored))
         return (str){0};
@@ -193,6 +210,7 @@ static str service_of(struct cli *c, str selector)
 static bool list_services(struct cli *c, const struct cli_found_in *where, str wanted, str **v,
                           size_t *n, err *e)
 {
+    // Without the matchers of the query, among which is the service that does not exist.
     struct cli_found_in all = {where->start_ms, where->end_ms, NULL, 0};
     if (!find_values(c, &all, LABEL_SERVICE, v, n, e)) return false;
     if (wanted.n == 0 || str_among(wanted, *v, *n)) return false;
@@ -206,6 +224,7 @@ void cli_hint_service(struct cli *c, const struct cli_found_in *where, str selec
     err ignored = {0};
     str wanted = service_of(c, selector);
     bool missing = wanted.n && list_services(c, where, wanted, &services, &n, &ignored);
+    // The calls for this hint may have failed and left a hint of their own, which would mislead.
     c->hint[0] = '\0';
     if (!missing || n == 0) return;
     str names = enumerate(c, services, MIN(n, NEAREST_MAX), ", ");
@@ -237,11 +256,13 @@ static int likeness(str type, str word)
 // Moves the types that match the word best to the front; returns their number.
 static size_t keep_alike(str *types, size_t n, str word)
 {
+    // From 1 on: types that do not match at all are never kept.
     int best = 1;
     for (size_t i = 0; i < n; i++)
         best = MAX(best, likeness(types[i], word));
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
+        assert(kept <= i);
         if (likeness(types[i], word) == best) types[kept++] = types[i];
     }
     return kept;
@@ -255,6 +276,7 @@ static bool choose_type(struct cli *c, struct cli_query *q, str word, int *statu
     str *types = NULL;
     size_t n = 0;
     if (!cli_find_types(c, &where, &types, &n, e)) return false;
+    // For the message only, if there is no data.
     q->type = word;
     if (n == 0) return cli_query_is_empty(c, q, status, e);
     size_t alike = keep_alike(types, n, word);
@@ -262,6 +284,7 @@ static bool choose_type(struct cli *c, struct cli_query *q, str word, int *statu
         q->type = types[0];
         return true;
     }
+    assert(alike <= n);
     cli_wrong(status);
     if (alike == 0) {
         str all = enumerate(c, types, n, "\n  ");
@@ -278,6 +301,7 @@ static bool choose_type(struct cli *c, struct cli_query *q, str word, int *statu
 
 bool cli_query_read(struct cli *c, const char *text, struct cli_query *q, int *status, err *e)
 {
+    assert(q->from_ns <= q->until_ns);  // its range was read before
     str all = str_trim(str_of(text));
     size_t brace = str_find(all, '{');
     str type = str_trim(str_slice(all, 0, brace));
@@ -290,6 +314,7 @@ bool cli_query_read(struct cli *c, const char *text, struct cli_query *q, int *s
     if (given) type = str_of(given);
     if (!cli_selector(c, str_slice(all, brace, all.n), &q->selector, e)) return cli_wrong(status);
     q->type = type;
+    // A complete type has four colons and needs no question to the server.
     return colons(type) >= 4 || choose_type(c, q, type, status, e);
 }
 
@@ -306,6 +331,7 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
     bool known = all_types(c, &where, &types, &type_count, &ignored);
     bool missing = known && list_services(c, &where, wanted, &services, &service_count, &ignored);
     known = known && !ignored.code;
+    // As in cli_hint_service: the hint of a call that was only made to explain.
     c->hint[0] = '\0';
     struct buf range;
     buf_init(&range, NULL, 200);
@@ -319,6 +345,7 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
                  q->other_range ? q->other_range : "an earlier --from");
         return false;
     }
+    // err_set must not read the text that it writes.
     char before[sizeof e->msg];
     snprintf(before, sizeof before, "%s", e->msg);
     str names = enumerate(c, services, service_count, ", ");

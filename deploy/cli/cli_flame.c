@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_flame.c - checks and links the bars of an answer, and walks the tree without recursion.
 #include "deploy/cli/cli_flame.h"
 
 #include "codec/pb.h"
@@ -14,6 +16,7 @@ struct reading {
     uint32_t parent;      // where the next bar may lie, in the level above
     uint32_t parent_end;  // end of that level
     uint32_t last;        // child of `parent` that came before, or FLAME_NONE
+    int64_t room;         // of `parent`, beside its self and its children; once it has a child
 };
 
 static bool refuse(err *e, size_t level, const char *what)
@@ -24,11 +27,13 @@ static bool refuse(err *e, size_t level, const char *what)
 
 static int64_t right_of(const struct flame_node *n)
 {
+    assert(n->left >= 0 && n->total >= 0);
     return n->left + n->total;  // cannot overflow: read_level has checked it
 }
 
-// Finds the bar above. Bars of both levels go from left to right, so one pass does.
-static bool hang(struct reading *r, uint32_t at)
+// Hangs a bar below the one above it; returns NULL, or what is wrong. Bars of both levels go from
+// left to right, so one pass does.
+static const char *hang(struct reading *r, uint32_t at)
 {
     struct flame_node *nodes = r->out->nodes;
     struct flame_node *n = &nodes[at];
@@ -39,19 +44,26 @@ static bool hang(struct reading *r, uint32_t at)
         r->parent++;
         r->last = FLAME_NONE;
     }
-    if (r->parent == r->parent_end) return false;
+    if (r->parent == r->parent_end) return "has a bar that lies below none";
+    if (r->last == FLAME_NONE) r->room = nodes[r->parent].total - nodes[r->parent].self;
+    // Sums of functions rely on it: else the self of a recursive function could exceed its total,
+    // and with large values 64 bits.
+    if (n->total > r->room) return "has bars that leave no room for the self of the one above";
+    r->room -= n->total;
     n->parent = r->parent;
     if (r->last == FLAME_NONE)
         nodes[r->parent].first_child = at;
     else
         nodes[r->last].next_sibling = at;
     r->last = at;
-    return true;
+    return NULL;
 }
 
 static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t level, err *e)
 {
     struct flame *f = r->out;
+    // Four numbers a bar: its distance from the end of the bar before, its total, its self, and the
+    // index of its name. So `edge` moves from left to right.
     int64_t edge = 0;
     if (v->n_values % 4 != 0) return refuse(e, level, "is not made of groups of 4 numbers");
     for (size_t i = 0; i < v->n_values; i += 4) {
@@ -70,10 +82,12 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
             __builtin_add_overflow(n->left, n->total, &edge))
             return refuse(e, level, "is too wide");
         n->name = (uint32_t)bar[3];
-        if (level > 0 && !hang(r, f->count))
-            return refuse(e, level, "has a bar that lies below none");
+        assert(n->left >= 0 && right_of(n) == edge);
+        const char *fault = level > 0 ? hang(r, f->count) : NULL;
+        if (fault) return refuse(e, level, fault);
         f->count++;
     }
+    // Shares are of the root, and columns are counted from its left edge.
     if (level == 0 && f->count > 1) return refuse(e, level, "has more than one root");
     if (level == 0 && f->count == 1 && f->nodes[0].left != 0)
         return refuse(e, level, "has a root that does not begin at 0");
@@ -84,9 +98,11 @@ bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame 
 {
     *out = (struct flame){0};
     if (!g) return true;
+    assert(a && e);
     size_t bars = 0;
     for (size_t i = 0; i < g->n_levels; i++)
         bars += g->levels[i]->n_values / 4;
+    // Nodes and names have 32 bits, and the last number means none.
     if (bars >= FLAME_NONE || g->n_names >= FLAME_NONE)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "the flame graph has %zu nodes", bars);
     out->nodes = ARENA_ARRAY(a, struct flame_node, bars + 1);
@@ -98,6 +114,7 @@ bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame 
         out->names[i] = pb_text(g->names[i]);
     struct reading r = {.out = out, .last = FLAME_NONE};
     for (size_t i = 0; i < g->n_levels; i++) {
+        // The level above begins where the one above that ended.
         r.parent = i > 1 ? out->level_ends[i - 2] : 0;
         r.parent_end = out->count;
         r.last = FLAME_NONE;
@@ -107,6 +124,7 @@ bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame 
         out->level_ends[out->level_count++] = out->count;
     }
     if (out->count == 0) return true;
+    assert(out->count <= bars && out->level_count > 0);
     out->total = out->nodes[0].total;
     if (out->total == 0) out->count = 0;  // no data: shares of 0 have no meaning
     return true;
@@ -123,12 +141,15 @@ struct flame_walk flame_walk_begin(const struct flame *f)
 bool flame_walk_next(const struct flame *f, struct flame_walk *w)
 {
     assert(w->node < f->count);
+    // Each node is seen twice: on the way down, and with `leaving` after all nodes below it. There
+    // is no recursion, as the depth is the server's.
     const struct flame_node *n = &f->nodes[w->node];
     if (!w->leaving) {
         if (n->first_child == FLAME_NONE) {
             w->leaving = true;
             return true;
         }
+        assert(n->first_child > w->node);
         w->node = n->first_child;
         w->depth++;
         return true;
@@ -151,6 +172,7 @@ static void put_name(struct buf *b, str name)
 {
     for (size_t i = 0; i < name.n; i++) {
         uint8_t c = (uint8_t)name.p[i];
+        // A newline in a name would end the line of its stack.
         buf_byte(b, c < ' ' || c == 0x7f ? '?' : c);
     }
 }
@@ -165,9 +187,11 @@ bool flame_folded(const struct flame *f, struct arena *a, struct buf *b,
     bool ok = arena_ok(a, e);
     struct flame_walk w = flame_walk_begin(f);
     while (ok && flame_walk_next(f, &w)) {
+        // The root is the total, which is no frame.
         if (w.leaving || w.depth == 0) continue;
         const struct flame_node *n = &f->nodes[w.node];
         assert(w.depth < f->level_count);
+        assert(n->name < f->name_count);
         path.n = ends[w.depth - 1];  // cuts the path back to the parent's
         if (w.depth > 1) buf_byte(&path, ';');
         put_name(&path, f->names[n->name]);
@@ -198,18 +222,22 @@ bool flame_functions(const struct flame *f, struct arena *a, struct flame_functi
     while (flame_walk_next(f, &w)) {
         const struct flame_node *node = &f->nodes[w.node];
         if (node->parent == FLAME_NONE) continue;
+        // A recursive function is below itself: its total counts where it is met first on a path
+        // only.
         struct flame_function *fn = &all[node->name];
         if (w.leaving) {
             assert(inside[node->name] > 0);
             inside[node->name]--;
             continue;
         }
-        // No overflow: the bars that are added lie side by side below the root, so both sums are at
-        // most its total.
+        // No overflow: a self lies beside the bars below, and the totals that are added lie side by
+        // side, so both sums are at most the root's total.
         fn->name = f->names[node->name];
         fn->self += node->self;
         if (inside[node->name]++ == 0) fn->total += node->total;
+        assert(fn->self <= fn->total && fn->total <= f->total);
     }
+    // Moved to the front in place: *n never gets past i. Names without a bar are left out.
     for (uint32_t i = 0; i < f->name_count; i++) {
         if (all[i].total > 0) all[(*n)++] = all[i];
     }

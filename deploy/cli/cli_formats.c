@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_formats.c - the tables, printed as text, JSON and Markdown.
 #include "deploy/cli/cli_formats.h"
 
 #include "codec/json.h"
@@ -27,6 +29,7 @@ const struct format_row *format_named(str name)
 
 bool format_refuse(const struct format_row *f, err *e)
 {
+    assert(f && !f->works);
     return err_set(e, ERR_UNIMPLEMENTED, "Flametree cannot read %s yet; %s", f->name, f->note);
 }
 
@@ -51,6 +54,7 @@ void formats_put_text(struct buf *b)
 
 static void put_field(struct buf *b, const char *name, const char *value)
 {
+    assert(name && value);
     json_put_string(b, str_of(name));
     buf_z(b, ": ");
     json_put_string(b, str_of(value));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_help.c - one text for each form: a terminal, man(7) and Markdown.
 #include "deploy/cli/cli_help.h"
 
 #include "deploy/cli/cli_formats.h"
@@ -15,10 +17,12 @@ static const char about[] =
 // Wraps words at COLUMNS; `at` is the current column, `indent` that of further lines.
 static void put_wrapped(struct buf *b, const char *text, unsigned at, unsigned indent)
 {
+    assert(at <= COLUMNS && indent < COLUMNS);
     str rest = str_of(text);
     bool first = true;
     while (rest.n) {
         str word = str_split(rest, ' ', &rest);
+        // A word that is longer than a line stands on a line of its own, and is not cut.
         if (!first && at + 1 + word.n > COLUMNS) {
             buf_byte(b, '\n');
             for (unsigned i = 0; i < indent; i++)
@@ -37,6 +41,7 @@ static void put_wrapped(struct buf *b, const char *text, unsigned at, unsigned i
 
 static bool has_options(enum cli_command c)
 {
+    assert(c < CLI_COMMAND_COUNT);
     return c != CLI_SERVE && c != CLI_CONFIG_CHECK;  // theirs are the settings
 }
 
@@ -70,6 +75,7 @@ static void put_sentence(struct buf *out, const struct cli_option_row *o)
     buf_z(out, o->sentence);
     if (o->variable[0]) buf_printf(out, " [%s]", o->variable);
     if (o->fallback[0]) buf_printf(out, " (default %s)", o->fallback);
+    // The callers read it as text, up to the NUL.
     buf_byte(out, '\0');
 }
 
@@ -79,6 +85,7 @@ static void put_option(struct buf *b, const struct cli_option_row *o)
     buf_z(b, "  ");
     put_names(b, o);
     unsigned at = (unsigned)(b->n - begin);
+    // Long names have a line of their own.
     if (at + 2 > TEXT_COLUMN) {
         buf_byte(b, '\n');
         at = 0;
@@ -88,6 +95,7 @@ static void put_option(struct buf *b, const struct cli_option_row *o)
     struct buf sentence;
     buf_init(&sentence, NULL, 4096);
     put_sentence(&sentence, o);
+    // Empty if memory was short; cli_write then fails with `b`.
     if (sentence.n) put_wrapped(b, sentence.p, TEXT_COLUMN, TEXT_COLUMN);
     buf_release(&sentence);
 }
@@ -100,6 +108,7 @@ static void put_options(struct buf *b, enum cli_command c, bool common, const ch
         const struct cli_option_row *o = &cli_options[i];
         if (!cli_option_is_for(o, c) || cli_option_is_common((enum cli_option)i) != common)
             continue;
+        // Whoever reads this text has found the option that prints it.
         if (i == OPT_COMMAND_HELP) continue;
         if (!any) buf_printf(b, "\n%s\n", title);
         any = true;
@@ -153,6 +162,7 @@ void cli_help_overview(struct buf *b)
 
 void cli_help_command(struct buf *b, enum cli_command c)
 {
+    assert(c < CLI_COMMAND_COUNT);
     buf_z(b, "usage: ");
     put_usage(b, c);
     buf_z(b, "\n\n");
@@ -169,6 +179,7 @@ void cli_help_command(struct buf *b, enum cli_command c)
 static void roff(struct buf *b, const char *text)
 {
     for (const char *p = text; *p; p++) {
+        // A plain '-' is a hyphen in roff: copied from a man page it would not be an option.
         if (*p == '\\')
             buf_z(b, "\\e");
         else if (*p == '-')
@@ -182,6 +193,7 @@ static void roff(struct buf *b, const char *text)
 
 static void roff_option(struct buf *b, const struct cli_option_row *o)
 {
+    assert(o->name[0]);
     buf_z(b, ".TP\n");
     if (o->letter) buf_printf(b, "\\fB\\-%c\\fR, ", o->letter);
     buf_z(b, "\\fB\\-\\-");
@@ -276,6 +288,7 @@ static void cell(struct buf *b, const char *text)
 
 static void markdown_options(struct buf *b, unsigned commands, bool common)
 {
+    assert(commands);
     bool any = false;
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
         const struct cli_option_row *o = &cli_options[i];
@@ -298,6 +311,7 @@ static void markdown_options(struct buf *b, unsigned commands, bool common)
 
 static void markdown_command(struct buf *b, enum cli_command c)
 {
+    assert(c < 32);  // as the table says, a command is a bit
     buf_printf(b, "\n## %s\n\n    ", cli_commands[c].name);
     put_usage(b, c);
     buf_z(b, "\n\n");

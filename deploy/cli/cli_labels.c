@@ -22,6 +22,7 @@ static bool print_list(struct cli *c, str *v, size_t n, const char *what, int *s
 {
     int64_t from = 0;
     int64_t until = 0;
+    assert(what && (v || n == 0));
     bool json = cli_wants_json(c);
     struct buf b;
     buf_init(&b, NULL, LIST_BYTES_MAX);
@@ -39,9 +40,11 @@ static bool print_list(struct cli *c, str *v, size_t n, const char *what, int *s
     if (json) buf_z(&b, "]\n");
     bool ok = cli_write(c, &b, e);
     buf_release(&b);
+    // The empty list has been written, so that a program gets valid JSON with this status too.
     if (!ok || n > 0) return ok;
     *status = CLI_NO_DATA;
     struct cli_range_text range;
+    // It was read before the request, so this is only for the values.
     if (cli_range(c, &from, &until, e)) {
         struct cli_found_in where = {from / NS_PER_MS, until / NS_PER_MS, NULL, 0};
         cli_hint_service(c, &where, (str){0});
@@ -55,11 +58,13 @@ static bool read_matchers(struct cli *c, char ***matchers, size_t *n, err *e)
 {
     size_t at = 0;
     size_t cap = 0;
+    assert(matchers && n);
     *matchers = NULL;
     *n = 0;
     const char *service = cli_args_get(&c->args, OPT_SERVICE);
     const char *text = cli_args_next(&c->args, OPT_MATCH, &at);
     if (!text && !service) return true;
+    // Once at least: --service alone stands for an empty selector with that service.
     do {
         str selector = {0};
         if (!cli_selector(c, str_of(text ? text : "{}"), &selector, e)) return false;
@@ -101,6 +106,7 @@ static bool ask_names(struct cli *c, const char *name, str **list, size_t *n, in
                         : ((Types__V1__LabelNamesResponse *)answer)->names;
     *n = name ? ((Types__V1__LabelValuesResponse *)answer)->n_names
               : ((Types__V1__LabelNamesResponse *)answer)->n_names;
+    // Texts of the answer live in the command's arena, so no copies are needed.
     *list = ARENA_ARRAY(&c->arena, str, *n + 1);
     for (size_t i = 0; *list && i < *n; i++)
         (*list)[i] = pb_text(texts[i]);

@@ -43,6 +43,7 @@ static bool find_store(struct cli *c, const char *given, const char **dir, err *
         if (!arena_ok(&c->arena, e)) return false;
         *dir = at.p;
         if (file_exists(objects.p)) return true;
+        // "No store" would be misleading if it only cannot be read.
         if (errno == EACCES)
             return err_set(e, ERR_PERMISSION_DENIED, "%s: %s", objects.p, strerror(errno));
     }
@@ -58,6 +59,7 @@ static struct store *open_store(struct cli *c, const char *given, err *e)
         return s3_options_of_url(str_of(given), &c->arena, &bucket, e) ? store_open_s3(&bucket, e)
                                                                        : NULL;
     if (!find_store(c, given, &dir, e)) return NULL;
+    // For reading only: a server may be using the store, and nothing of it may change.
     return store_open_local(&(struct store_local_options){.dir = dir, .read_only = true}, e);
 }
 
@@ -67,6 +69,7 @@ static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
     s->status = status;
     req_init(&s->req, RANK_PUBLIC, NULL, MEMORY, 0);
     buf_init(&s->out, NULL, OUTPUT_MAX);
+    assert(c->args.operand_count == 1);  // the rows of both commands demand one
     s->store = open_store(c, c->args.operands[0], e);
     s->ms = s->store ? manifests_open(s->store, NULL, NULL, e) : NULL;
     return s->ms != NULL;
@@ -74,6 +77,7 @@ static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
 
 static void shown_close(struct shown *s)
 {
+    // In this order: manifests read from the store. After a failed open some of them are NULL.
     manifests_close(s->ms);
     store_close(s->store);
     buf_release(&s->out);
@@ -87,6 +91,8 @@ static bool shown_tenants(struct shown *s, str **v, size_t *n, int *status, err 
     if (one) {
         *v = ARENA_NEW(&s->c->arena, str);
         if (!*v) return arena_fail(&s->c->arena, e);
+        // Not looked up in the store: a tenant whose manifest is lost should be shown as damaged,
+        // not as unknown.
         **v = str_of(one);
         *n = 1;
         return name_tenant_ok(**v) || cli_wrong(status) ||
@@ -120,6 +126,7 @@ static void put_bytes(struct buf *b, uint64_t bytes)
 // "1 block", "2 blocks", "0 leaves"
 static void put_count(struct buf *b, uint64_t n, const char *one, const char *many)
 {
+    assert(one && many);
     buf_printf(b, "%" PRIu64 " %s", n, n == 1 ? one : many);
 }
 
@@ -127,6 +134,7 @@ static void put_age(struct shown *s, int64_t ns)
 {
     char text[TEXT_NUMBER_MAX];
     int64_t age = s->c->now_wall_ns - ns;
+    // Below 0 if the clock of the machine that wrote it is ahead of ours.
     text_pad(&s->out, GAP);
     text_right(&s->out, text_value(text, (double)MAX(age, 0), TEXT_NS), COLUMN_AGE);
 }
@@ -154,6 +162,8 @@ static void put_block(struct shown *s, const struct manifest *m, const struct ma
     ulid_print(b->id, id);
     for (size_t i = 0; i < b->cover_count; i++) {
         leaves += b->covers[i].leaf_count;
+        // A leaf that was compacted again: its sum here is out of date until this block is written
+        // anew.
         for (size_t k = 0; k < b->covers[i].leaf_count; k++)
             stale += !manifest_counts(m, b->covers[i].leaves[k]);
     }
@@ -207,6 +217,7 @@ static void put_blocks(struct shown *s, const struct manifest *m)
 static void put_garbage(struct shown *s, const struct manifest *m)
 {
     struct manifest_garbage g;
+    // Without any there are no titles either.
     if (!manifest_garbage_at(m, 0, &g)) return;
     put_titles(s, "\n      bytes   removed  garbage");
     for (size_t i = 0; manifest_garbage_at(m, i, &g); i++) {
@@ -230,6 +241,7 @@ static bool put_version(void *arg, const struct manifest_about *a, err *e)
         s->any = true;
         return true;
     }
+    assert(a);
     buf_printf(&s->out, "%10" PRIu64 "  ", a->version);
     cli_time_put(&s->out, a->made_ns);
     buf_printf(&s->out, "  %016" PRIx64 "  %6zu", a->hash, a->pages);
@@ -291,6 +303,7 @@ static void json_block(struct shown *s, const struct manifest_block *b)
     json_put_string(&s->out, b->name);
     buf_z(&s->out, ",\"sources\":[");
     for (size_t i = 0; i < b->source_count; i++) {
+        // A damaged manifest may name billions of cuts; the loop ends when the buffer is full.
         for (uint32_t k = 0; k < b->sources[i].cuts && !s->out.failed; k++) {
             char text[SEGMENT_TEXT];
             const struct segment_name name = segment_run_at(&b->sources[i], k);
@@ -364,6 +377,7 @@ static bool show_json(struct shown *s, const struct manifest *m, const struct sn
     buf_byte(&s->out, ']');
     bool ok = true;
     if (cli_args_has(&s->c->args, OPT_VERSIONS)) {
+        // put_version sets the commas by it.
         s->any = false;
         buf_z(&s->out, ",\n  \"versions\":[");
         ok = manifest_versions(s->ms, &s->req, manifest_tenant(m), put_version, s, e);
@@ -375,6 +389,7 @@ static bool show_json(struct shown *s, const struct manifest *m, const struct sn
 
 static bool show_tenant(struct shown *s, str tenant, err *e)
 {
+    assert(s->ms && tenant.n > 0);
     struct snapshot snap;
     if (!snapshot_take(s->ms, &s->req, &s->req.arena, tenant, &snap, e)) return false;
     bool any = manifest_version(snap.manifest) || snap.segment_count > 0;
@@ -395,6 +410,7 @@ bool cli_manifest_show(struct cli *c, int *status, err *e)
     if (ok && s.json) buf_byte(&s.out, '[');
     for (size_t i = 0; ok && i < n; i++) {
         if (i) buf_z(&s.out, s.json ? ",\n" : "\n");
+        // Written tenant by tenant: a store may have thousands, and memory is that of one.
         ok = show_tenant(&s, tenants[i], e) && cli_write(c, &s.out, e);
     }
     if (ok && s.json) {
@@ -418,6 +434,7 @@ static void report(void *arg, bool is_fault, const char *text)
         s->any = true;
         return;
     }
+    assert(text);
     text_ink(&s->out, s->c->look.colors, is_fault ? INK_FAULT : INK_DIM);
     buf_z(&s->out, is_fault ? "  wrong: " : "  note: ");
     text_filter(&s->out, str_of(text));
@@ -467,6 +484,7 @@ bool cli_manifest_verify(struct cli *c, int *status, err *e)
         buf_z(&s.out, "]\n");
         ok = cli_write(c, &s.out, e);
     }
+    // Faults are an error only at the end: all tenants are looked at, and the array is complete.
     shown_close(&s);
     if (!ok || faults == 0) return ok;
     return err_set(e, ERR_DATA_LOSS, "%" PRIu64 " things are wrong", faults);

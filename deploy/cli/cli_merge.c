@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_merge.c - the request for merged stacks, and its answer as a flame graph.
 #include "deploy/cli/cli_merge.h"
 
 #include "codec/pb.h"
@@ -11,6 +13,7 @@ struct draw_unit cli_merge_unit(str type)
     struct ptype t = {0};
     err ignored = {0};
     struct draw_unit u = {TEXT_COUNT, 1};
+    // A type of a foreign server may not have our form; then values are plain numbers.
     if (ptype_parse(type, &t, &ignored)) u.unit = text_unit_of(t.sample_unit, &u.factor);
     return u;
 }
@@ -22,6 +25,7 @@ bool cli_merge_ask(struct cli *c, const struct cli_query *q, const struct cli_me
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
     m.profile_typeid = pb_z(&c->arena, q->type);
     m.label_selector = pb_z(&c->arena, q->selector);
+    assert(q->from_ns <= q->until_ns && q->type.n > 0);
     m.start = q->from_ns / NS_PER_MS;
     m.end = q->until_ns / NS_PER_MS;
     m.format = how->format;
@@ -35,8 +39,10 @@ bool cli_merge_ask(struct cli *c, const struct cli_query *q, const struct cli_me
     bool ok = cli_ask(c, "SelectMergeStacktraces", &m.base,
                       &querier__v1__select_merge_stacktraces_response__descriptor, &got, e);
     *answer = (Querier__V1__SelectMergeStacktracesResponse *)got;
+    // Servers limit the nodes of an answer; the number is known only to them.
     if (!ok && e->code == ERR_INVALID_ARGUMENT && strstr(e->msg, "nodes limit"))
         cli_hint(c, "use a smaller --max-nodes");
+    assert(!ok || got);
     return ok;
 }
 

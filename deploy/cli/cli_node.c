@@ -15,7 +15,9 @@ static bool fetch(struct cli *c, const char *method, const char *path, str *body
     str bytes = {0};
     cli_call_start(c, &call, method, path, NULL, (str){0});
     bool ok = cli_call_wait(c, &call, &bytes, e);
+    // Copied: the body goes with the call.
     if (ok) *body = arena_str(&c->arena, bytes);
+    // 0 if there was no answer at all.
     if (!ok && call.status == 404)
         cli_hint(c, "only an ingester or the all-in-one knows: give its address with --url");
     cli_call_release(&call);
@@ -51,6 +53,7 @@ static bool read_row(struct json_reader *r, struct row *row)
                   {"directory", &row->directory},
                   {"made", &row->made},
                   {"address", &row->address}};
+    assert(row);
     enum json_token t = JSON_FAULT;
     while ((t = json_next(r)) == JSON_KEY) {
         str *to = NULL;
@@ -82,6 +85,7 @@ static bool put_rows(struct cli *c, str body, struct buf *out)
     json_reader_init(&r, &c->arena, body);
     if (!first_value(&r, JSON_ARRAY)) return false;
     while ((t = json_next(&r)) == JSON_OBJECT) {
+        // Members of a newer server are skipped, and missing ones are empty.
         struct row row = {0};
         if (!read_row(&r, &row)) return false;
         buf_printf(out, "%.*s  %.*s  %.*s  %.*s\n", STR(row.node), STR(row.directory),
@@ -110,6 +114,7 @@ bool cli_node_ls(struct cli *c, int *status, err *e)
 
 bool cli_node_forget(struct cli *c, int *status, err *e)
 {
+    assert(c->args.operand_count == 1);  // its row demands one
     str directory = {0};
     str node = str_split(str_of(c->args.operands[0]), '/', &directory);
     if (!cli_args_has(&c->args, OPT_ACCEPT_LOSS)) {
@@ -124,10 +129,12 @@ bool cli_node_forget(struct cli *c, int *status, err *e)
     buf_init(&path, NULL, 4096);
     buf_z(&path, NODES_PATH "/forget?accept_loss=true&node=");
     url_encode(&path, node);
+    // Without one all directories of the ingester are forgotten.
     if (directory.p) {
         buf_z(&path, "&directory=");
         url_encode(&path, directory);
     }
+    // For fetch(), which takes text that ends with NUL.
     buf_byte(&path, '\0');
     bool ok = buf_ok(&path, e) && fetch(c, "POST", path.p, &body, e);
     buf_release(&path);

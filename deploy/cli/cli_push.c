@@ -56,6 +56,7 @@ struct push {
 
 static void sleep_ns(int64_t ns)
 {
+    assert(ns >= 0);
     struct timespec t = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
     nanosleep(&t, NULL);
 }
@@ -70,6 +71,8 @@ static void erase(struct push *p)
 
 static void draw(struct push *p, const char *file)
 {
+    // A line that comes and goes within a second only flickers: short pushes show none.
+    assert(p->done <= p->files.n);
     uint64_t now = clock_mono_ns();
     if (!p->shows_progress || now - p->begin_ns < QUIET_NS || now - p->drawn_ns < REDRAW_NS) return;
     char size[TEXT_NUMBER_MAX];
@@ -86,6 +89,7 @@ static void draw(struct push *p, const char *file)
     buf_str(&b, str_of(file));
     text_put_cut(&line, buf_view(&b), WIDTH_OF_PROGRESS);
     if (!line.failed) fwrite(line.p, 1, line.n, stderr);
+    // If the terminal is gone, the files are sent all the same, without a line.
     if (fflush(stderr) != 0) p->shows_progress = false;
     buf_release(&line);
     buf_release(&b);
@@ -96,6 +100,7 @@ static void draw(struct push *p, const char *file)
 // Waits by polling, so that the progress line is updated meanwhile.
 static void watch(struct push *p, struct slot *s)
 {
+    assert(s->started);
     int64_t pause = NS_PER_MS / 2;
     while (p->shows_progress && !call_is_over(&s->call.http.call)) {
         draw(p, s->file);
@@ -108,13 +113,17 @@ static void watch(struct push *p, struct slot *s)
 
 static void complain(struct push *p, const struct slot *s, const err *e)
 {
+    assert(e->code);
     struct cli *c = p->c;
     erase(p);
+    // Servers have no code of its own for a sample that is too old, so it is known by these words.
     if (strstr(e->msg, "ingestion window"))
         cli_hint(c, "use --time now to store it with the present time");
     cli_say(c, "%s: %s", strcmp(s->file, "-") == 0 ? "standard input" : s->file, e->msg);
+    // A directory of old files fails file by file for one reason; its hint is printed once.
     if (c->hint[0] && strcmp(c->hint, p->last_hint) != 0) fprintf(stderr, "  hint: %s\n", c->hint);
     snprintf(p->last_hint, sizeof p->last_hint, "%s", c->hint);
+    // Or the hint would be printed once more, below the summary of the command.
     c->hint[0] = '\0';
     p->failed++;
 }
@@ -130,9 +139,11 @@ static void pace(struct push *p)
 
 static void start(struct push *p, struct slot *s, const char *file)
 {
+    assert(!s->started && p->done <= p->files.n);  // its last file was finished
     *s = (struct slot){.file = file};
     arena_init(&s->arena, NULL, (size_t)1 << 20);
     buf_init(&s->bytes, NULL, FILE_BYTES_MAX);
+    // Anew for each file: a push may take hours, and servers refuse what is too old.
     p->options.now_ns = clock_wall_ns();
     if (!cli_files_read(file, &s->bytes, &s->fault) ||
         !upload_make(&s->arena, &p->options, str_of(file), buf_view(&s->bytes), &s->upload,
@@ -144,7 +155,9 @@ static void start(struct push *p, struct slot *s, const char *file)
     }
     if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
         cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
+    // Before the call begins: its timeout must not run while it waits here.
     pace(p);
+    // The slot owns what the call reads, so both live until finish().
     p->started_bytes += s->upload.bytes.n;
     cli_call_start(p->c, &s->call, "POST", s->upload.path, s->upload.content_type, s->upload.bytes);
     s->started = true;
@@ -154,6 +167,7 @@ static void start(struct push *p, struct slot *s, const char *file)
 // gets 429 as well, and never succeeds.
 static bool may_pass(const struct cli_call *call, const err *e)
 {
+    assert(e->code);
     unsigned status = call->status;
     bool busy = status == 429 || status == 502 || status == 503 || status == 504;
     return busy && !strstr(e->msg, "larger than") && !strstr(e->msg, "exceeds");
@@ -161,9 +175,13 @@ static bool may_pass(const struct cli_call *call, const err *e)
 
 static int64_t pause_of(const struct cli_call *call, uint64_t attempt)
 {
+    assert(attempt < RETRIES_MAX);
+    // A header may have a date instead of seconds; then the pause is our own.
     uint64_t seconds = 0;
     if (str_u64(call->retry_after, &seconds) && seconds > 0)
         return (int64_t)MIN(seconds, BACKOFF_MOST_S) * NS_PER_S;
+    // Half a second times 64 is above the limit, so more than 6 doublings change nothing; without
+    // the limit on the shift it would overflow.
     return MIN(BACKOFF_NS << MIN(attempt, 6), (int64_t)BACKOFF_MOST_S * NS_PER_S);
 }
 
@@ -186,11 +204,14 @@ static void finish(struct push *p, struct slot *s)
         cli_call_start(c, &s->call, "POST", s->upload.path, s->upload.content_type,
                        s->upload.bytes);
     }
+    assert(ok || e.code);
+    // Bytes of the file, as the user knows them, and not of the request.
     if (ok)
         p->done_bytes += s->bytes.n;
     else
         complain(p, s, &e);
     p->done++;
+    s->started = false;
     upload_release(&s->upload);
     buf_release(&s->bytes);
     arena_release(&s->arena);
@@ -202,6 +223,7 @@ static void finish(struct push *p, struct slot *s)
 // labels are the given ones.
 static bool check_label(const struct push *p, size_t n, str name, err *e)
 {
+    assert(n < LABELS_MAX && name.n > 0);
     if (str_starts(name, S("__"))) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "--label %.*s: names that begin with __ are the server's own%s", STR(name),
@@ -275,6 +297,7 @@ static void summarize(struct push *p)
 {
     char size[TEXT_NUMBER_MAX];
     char took[TEXT_NUMBER_MAX];
+    assert(p->done == p->files.n && p->failed <= p->done);
     erase(p);
     size_t well = p->done - p->failed;
     if (p->quiet || well == 0) return;
@@ -291,6 +314,8 @@ bool cli_push(struct cli *c, int *status, err *e)
     if (!cli_files_find(&c->arena, c->args.operands, c->args.operand_count, &p->files, e))
         return false;
     p->begin_ns = clock_mono_ns();
+    // A ring: file i is in slot i % slot_count, so the oldest one is always at `done`, and its slot
+    // is the next to be used. Errors come in the order of the files for that reason.
     size_t started = 0;
     while (p->done < p->files.n) {
         while (started < p->files.n && started - p->done < p->slot_count) {
@@ -298,8 +323,10 @@ bool cli_push(struct cli *c, int *status, err *e)
             started++;
             draw(p, p->files.v[started - 1]);
         }
+        assert(started > p->done && started - p->done <= p->slot_count);
         finish(p, &p->slots[p->done % p->slot_count]);
     }
+    assert(started == p->done);
     summarize(p);
     if (p->failed == 0) return true;
     if (p->files.n == 1) return false;  // was said

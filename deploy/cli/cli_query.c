@@ -54,6 +54,7 @@ static void put_heading(struct cli *c, struct buf *b, const struct cli_query *q,
 
 static void put_top_json(struct buf *b, const struct flame_function *v, size_t n, int64_t total)
 {
+    assert(v || n == 0);
     buf_printf(b, "{\"total\":%lld,\"functions\":[", (long long)total);
     for (size_t i = 0; i < n; i++) {
         buf_z(b, i ? ",\n{\"function\":" : "\n{\"function\":");
@@ -70,6 +71,7 @@ static bool put_top(struct cli *c, struct buf *b, const struct cli_query *q, con
     struct flame_function *v = NULL;
     size_t n = 0;
     if (!flame_functions(f, &c->arena, &v, &n, e)) return false;
+    assert(view->top > 0);
     flame_functions_by_self(v, n);
     n = MIN(n, (size_t)view->top);
     if (strcmp(view->format, "json") == 0) {
@@ -92,6 +94,7 @@ static bool put_folded(void *arg, struct buf *b, err *e)
     text_filter(&clean, buf_view(b));
     bool ok = cli_write(c, &clean, e);
     buf_release(&clean);
+    // As after cli_write(c, b), which empties what it wrote: flame_folded goes on with this buffer.
     buf_clear(b);
     return ok;
 }
@@ -102,6 +105,8 @@ static bool show_flame(struct cli *c, const struct cli_query *q, const struct qu
     bool folded = strcmp(view->format, "folded") == 0;
     bool tree = strcmp(view->format, "tree") == 0;
     struct flame f;
+    // A picture of a screen needs no more nodes than the server gives by itself. The others are
+    // sums or lists of all stacks, and would be wrong without the small ones.
     if (!cli_merge_flame(c, q, folded || tree || view->top ? CLI_MERGE_ALL : 0, &f, e))
         return false;
     if (f.count == 0) return cli_query_is_empty(c, q, status, e);
@@ -114,6 +119,7 @@ static bool show_flame(struct cli *c, const struct cli_query *q, const struct qu
         struct flame_sink sink = {put_folded, c};
         ok = flame_folded(&f, &c->arena, &b, &sink, e);
     } else {
+        // Not for folded stacks: other programs demangle on their own.
         for (uint32_t i = 0; i < f.name_count; i++)
             f.names[i] = draw_readable(&c->arena, f.names[i]);
         put_heading(c, &b, q, f.total);
@@ -148,6 +154,7 @@ static bool show_json(struct cli *c, const struct cli_query *q, int *status, err
     const struct cli_merge how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, 0};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
     if (!cli_merge_ask(c, q, &how, &answer, e)) return false;
+    assert(answer);
     if (!answer->flamegraph || answer->flamegraph->total == 0)
         return cli_query_is_empty(c, q, status, e);
     struct buf b;
@@ -166,6 +173,7 @@ static bool show_dot(struct cli *c, const struct cli_query *q, int *status, err 
     if (!cli_merge_ask(c, q, &how, &answer, e)) return false;
     str dot = pb_text(answer->dot);
     if (dot.n > 0) return write_text(c, dot, e);
+    // No text means no data or an old server, which then sends the flame graph all the same.
     if (!answer->flamegraph || answer->flamegraph->total == 0)
         return cli_query_is_empty(c, q, status, e);
     return err_set(e, ERR_UNIMPLEMENTED, "the server at %.*s does not support --format dot",
@@ -197,6 +205,8 @@ static bool show_pprof(struct cli *c, const struct cli_query *q, int *status, er
     buf_init(&packed, NULL, SIZE_MAX / 2);
     bool ok = cli_ask_bytes(c, "SelectMergeProfile", &m.base, &google__v1__profile__descriptor,
                             &profile, e);
+    // The server answers a profile without samples if there is no data. An empty file would hide
+    // that.
     bool has_sample = false;
     struct pb_reader r = pb_reader(buf_view(&profile));
     while (ok && !has_sample && pb_next(&r))
@@ -221,6 +231,7 @@ static bool read_view(struct cli *c, struct query_view *v, err *e)
         !cli_args_number(&c->args, OPT_MAX_NODES, 1, INT64_MAX, &nodes, e) ||
         !cli_args_fraction(&c->args, OPT_MIN, 0, 100, &percent, e) || !cli_width(c, e))
         return false;
+    assert(percent >= 0 && percent <= 100);
     v->min = percent / 100;
     bool flame = strcmp(v->format, "flame") == 0;
     bool tree = strcmp(v->format, "tree") == 0;
@@ -248,14 +259,18 @@ static bool show(struct cli *c, const struct cli_query *q, const struct query_vi
 static bool show_in_file(struct cli *c, const struct cli_query *q, const struct query_view *view,
                          int *status, err *e)
 {
+    assert(view->output && !c->out_is_tty);
     struct stat st;
     bool replace = lstat(view->output, &st) != 0 || S_ISREG(st.st_mode);  // no link and no device
+    // Beside the file and not in a directory for temporary files: rename works within one file
+    // system.
     const char *name =
         replace ? arena_printf(&c->arena, "%s.partial", view->output).p : view->output;
     if (!arena_ok(&c->arena, e)) return false;
     c->out_fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (c->out_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", name, strerror(errno));
     bool ok = show(c, q, view, status, e);
+    // A disk that is full may show itself only here.
     if (close(c->out_fd) != 0 && ok)
         ok = err_set(e, ERR_UNAVAILABLE, "write %s: %s", name, strerror(errno));
     if (!replace) return ok;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_rows.c - cli.def expanded into tables, and the row that is most like a misspelt word.
 #include "deploy/cli/cli_rows.h"
 
 #define ON(id) (1u << CLI_##id)
@@ -52,21 +54,26 @@ static_assert(CLI_COMMAND_COUNT <= 32, "a command is a bit");
 
 bool cli_option_is_common(enum cli_option o)
 {
+    // The table has them at its end.
+    assert(o < CLI_OPTION_COUNT);
     return o >= OPT_URL;
 }
 
 struct cli_words cli_command_words(enum cli_command c)
 {
+    assert(c < CLI_COMMAND_COUNT);
     struct cli_words w = {0};
     str before = {0};
     w.first = str_split(str_of(cli_commands[c].name), ' ', &w.second);
     if (c > 0) before = str_split(str_of(cli_commands[c - 1].name), ' ', &(str){0});
+    // Commands with the same first word lie side by side in the table.
     w.is_head = !str_eq(before, w.first);
     return w;
 }
 
 void cli_put_seconds(struct buf *b, str first, const char *between)
 {
+    assert(first.n > 0);
     bool any = false;
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
@@ -80,6 +87,7 @@ void cli_put_seconds(struct buf *b, str first, const char *between)
 bool cli_choice_next(str *rest, str *choice)
 {
     if (!rest->p) return false;
+    // str_split leaves a rest without a pointer behind the last part, which ends the next call.
     *choice = str_split(*rest, '|', rest);
     return true;
 }
@@ -92,9 +100,12 @@ struct nearest {
 static void consider(struct nearest *best, str text, const char *name)
 {
     str n = str_of(name);
+    // The distance takes time with the product of the lengths.
     if (text.n == 0 || text.n > WORD_MAX || n.n > WORD_MAX) return;
     unsigned d = str_distance(text, n);
     if (text.n >= 3 && str_starts(n, text)) d = 1;  // an abbreviation
+    // A third of the letters may be wrong, and one in short words; more is no help but a guess. Of
+    // equals the first in the table counts.
     if (d > 1 + MIN(text.n, n.n) / 3 || (best->name && d >= best->distance)) return;
     *best = (struct nearest){name, d};
 }
@@ -109,6 +120,7 @@ const char *cli_nearest_command(str text)
 
 const char *cli_nearest_option(enum cli_command c, str text)
 {
+    assert(c < CLI_COMMAND_COUNT);
     struct nearest best = {0};
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
         if (cli_option_is_for(&cli_options[i], c)) consider(&best, text, cli_options[i].name);

@@ -42,6 +42,7 @@ struct series_view {
 // The smallest of the usual steps with no more than about POINTS points.
 static double choose_step(int64_t range_ns)
 {
+    assert(range_ns >= 0);
     static const double steps[] = {1,   2,   5,    10,   15,   30,    60,    120,   300,
                                    600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800};
     double range_s = (double)range_ns / (double)NS_PER_S;
@@ -59,6 +60,7 @@ static bool read_step(struct cli *c, struct series_view *v, err *e)
     v->step_s = ns ? (double)ns / (double)NS_PER_S : choose_step(range);
     // A point has the profiles of the step before it. The last one is at the end of the range, so
     // that it has the newest profiles, and the first one is a step or less after the beginning.
+    assert(range >= 0 && v->step_s > 0);
     int64_t step = (int64_t)(v->step_s * (double)NS_PER_S);
     v->first_ns = v->q.until_ns - (range > 0 ? (range - 1) / step * step : 0);
     if ((double)range / (double)NS_PER_S / v->step_s <= POINTS_MAX) return true;
@@ -71,6 +73,7 @@ static bool read_groups(struct cli *c, char ***names, size_t *n, err *e)
 {
     size_t at = 0;
     size_t cap = 0;
+    assert(names && n);
     *names = NULL;
     *n = 0;
     for (const char *text; (text = cli_args_next(&c->args, OPT_GROUP_BY, &at));) {
@@ -92,6 +95,7 @@ static void put_labels(struct buf *b, const Types__V1__Series *s)
 {
     for (size_t i = 0; i < s->n_labels; i++) {
         if (i) buf_byte(b, ' ');
+        // A single label was asked for by name; its value alone is shorter.
         if (s->n_labels > 1) buf_printf(b, "%s=", s->labels[i]->name);
         buf_str(b, pb_text(s->labels[i]->value));
     }
@@ -119,6 +123,8 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     width_ms = MAX(width_ms, v->step_s * 1000);  // a column is not narrower than a point's step
     for (size_t i = 0; i < s->n_points; i++) {
         double at = ((double)s->points[i]->timestamp - from_ms) / width_ms * v->chart_columns;
+        // Written so that NaN becomes 0: the server sends the times, and a wild one must not be an
+        // index.
         if (!(at >= 0)) at = 0;
         unsigned column = at < v->chart_columns ? (unsigned)at : v->chart_columns - 1;
         sums[column] += s->points[i]->value;
@@ -131,6 +137,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     unsigned reach = per_step > 1 ? (unsigned)ceil(per_step) : 0;
     for (unsigned i = 1, since = reach; i < v->chart_columns; i++) {
         since = isnan(out[i]) ? since + 1 : 0;
+        // Column 0 begins a run as well; the loop starts behind it.
         if (i == 1 && !isnan(out[0])) since = isnan(out[1]) ? 1 : 0;
         if (isnan(out[i]) && since < reach) out[i] = out[i - 1];
     }
@@ -156,7 +163,9 @@ static struct series_unit series_unit(struct cli *c, str type, double step_s)
         u.average = true;
         return u;
     }
+    // The sum was asked for: then values stay sums and are not divided by the step.
     if (aggregation) return u;
+    assert(step_s > 0);
     u.factor /= step_s;
     u.what = "per second";
     if (plain.unit == TEXT_NS) {
@@ -174,6 +183,7 @@ static struct series_unit series_unit(struct cli *c, str type, double step_s)
 
 static void put_value(struct buf *b, const struct series_unit *u, double v)
 {
+    assert(u->suffix && strlen(u->suffix) < 8);
     char number[TEXT_NUMBER_MAX];
     char text[TEXT_NUMBER_MAX + 8];
     snprintf(text, sizeof text, "%s%s", text_value(number, v * u->factor, u->unit), u->suffix);
@@ -193,10 +203,13 @@ static void put_series(struct cli *c, struct buf *b, const struct series_view *v
         sum += s->points[i]->value;
     }
     if (s->n_points == 0) return;
+    assert(v->chart_columns <= CHART_MOST && v->label_columns > 0);
     text_left(b, labels_text(&c->arena, s), v->label_columns);
     text_pad(b, 2);
     resample(v, s, chart);
+    // Bars begin at 0 and not at the minimum, so that heights can be compared between lines.
     double top = 0;
+    // False for NaN, a column without points.
     for (unsigned i = 0; i < v->chart_columns; i++)
         top = chart[i] > top ? chart[i] : top;
     draw_spark(b, chart, v->chart_columns, top, &c->look);
@@ -215,10 +228,12 @@ static void lay_out(struct cli *c, struct series_view *v,
     unsigned numbers = 4 * VALUE_COLUMNS + 2;
     unsigned room = c->look.width > numbers ? c->look.width - numbers : 0;
     unsigned chart = room > widest ? room - widest : 0;
+    // Long labels may take half of the room at most, and are cut then.
     chart = MAX(chart, MAX(CHART_LEAST, room / 2));
     v->chart_columns = MIN(MIN(chart, CHART_MOST), (unsigned)POINTS * 2);
     v->label_columns =
         room > v->chart_columns + LABEL_LEAST ? room - v->chart_columns : LABEL_LEAST;
+    assert(v->chart_columns > 0);
     v->label_columns = MIN(v->label_columns, widest);
 }
 
@@ -253,6 +268,7 @@ static bool ask(struct cli *c, const struct series_view *v, Querier__V1__SelectS
     Querier__V1__SelectSeriesRequest q = QUERIER__V1__SELECT_SERIES_REQUEST__INIT;
     q.profile_typeid = pb_z(&c->arena, v->q.type);
     q.label_selector = pb_z(&c->arena, v->q.selector);
+    // The first point's time, since servers put points at multiples of the step from the start.
     q.start = v->first_ns / NS_PER_MS;
     q.end = v->q.until_ns / NS_PER_MS;
     q.step = v->step_s;
@@ -287,6 +303,7 @@ bool cli_series(struct cli *c, int *status, err *e)
     v.unit = series_unit(c, v.q.type, v.step_s);
     Querier__V1__SelectSeriesResponse *a = NULL;
     if (!ask(c, &v, &a, status, e) || !a) return false;
+    // An answer of series without points is as empty as none.
     size_t points = 0;
     for (size_t i = 0; i < a->n_series; i++)
         points += a->series[i]->n_points;
@@ -302,6 +319,7 @@ bool cli_series(struct cli *c, int *status, err *e)
         else
             buf_str(&b, buf_view(&json));
         buf_byte(&b, '\n');
+        // The text that was copied is cut then; the failure must not be lost with its buffer.
         if (json.failed) b.failed = true;
         buf_release(&json);
     } else {

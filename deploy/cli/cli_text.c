@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_text.c - characters one by one with their widths; everything that is printed goes through
+// here.
 #include "deploy/cli/cli_text.h"
 
 #include "base/utf8.h"
@@ -33,14 +36,17 @@ static bool acts(uint32_t c)
 bool text_next(str *s, struct text_char *c)
 {
     if (s->n == 0) return false;
+    // A byte that is no UTF-8 counts as one character, shown as the replacement: so each text ends.
     uint32_t point = 0;
     size_t n = utf8_get(*s, &point);
     c->bytes = str_slice(*s, 0, n ? n : 1);
     c->columns = 1;
     c->shown = n > 0 && !acts(point);
+    assert(c->bytes.n > 0);
     *s = str_slice(*s, c->bytes.n, s->n);
     if (!c->shown || point < 0x80) return true;
     int width = wcwidth((wchar_t)point);  // by the locale, which the program sets to UTF-8
+    // Negative for what the C library does not know; one column is the best guess.
     if (width >= 0) c->columns = (unsigned)width;
     return true;
 }
@@ -72,10 +78,12 @@ unsigned text_put_cut(struct buf *b, str s, unsigned columns)
     struct text_char c;
     while (text_next(&s, &c)) {
         if (c.columns > columns - used) {
+            // Back to where the sign fitted; a failed buffer is shorter than that already.
             b->n = MIN(mark, b->n);
             if (columns > before) buf_str(b, ELLIPSIS);
             return columns > before ? before + 1 : before;
         }
+        assert(used <= columns);
         put_char(b, &c);
         used += c.columns;
         if (used < columns) {
@@ -96,6 +104,7 @@ void text_filter(struct buf *b, str s)
 {
     struct text_char c;
     while (text_next(&s, &c)) {
+        // The two that lay out text; other controls could move the cursor or change colours.
         bool keep = c.bytes.n == 1 && (c.bytes.p[0] == '\n' || c.bytes.p[0] == '\t');
         if (keep)
             buf_str(b, c.bytes);
@@ -133,6 +142,7 @@ static enum text_unit other_spelling(str unit, double *factor)
         {S_INIT("gbyte"), TEXT_BYTES, 0x1p30}, {S_INIT("gb"), TEXT_BYTES, 0x1p30},
         {S_INIT("gib"), TEXT_BYTES, 0x1p30},
     };
+    assert(factor);
     bool plural = unit.n > 3 && str_ends(unit, S("s"));
     for (size_t i = 0; i < COUNT(known); i++) {
         bool same = str_ieq(unit, known[i].name) ||
@@ -157,6 +167,7 @@ enum text_unit text_unit_of(str unit, double *factor)
         {S_INIT("milliseconds"), TEXT_NS, 1e6}, {S_INIT("ms"), TEXT_NS, 1e6},
         {S_INIT("seconds"), TEXT_NS, 1e9},      {S_INIT("bytes"), TEXT_BYTES, 1},
     };
+    // Exact names first: they are those of the API, and the common case.
     *factor = 1;
     for (size_t i = 0; i < COUNT(units); i++) {
         if (!str_eq(unit, units[i].name)) continue;
@@ -198,9 +209,11 @@ static const struct step *steps_of(enum text_unit unit)
 const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit)
 {
     const struct step *s = steps_of(unit);
+    assert(s && s->factor > 0);
     double size = fabs(v);
     // Just below a unit counts as that unit: 999.95 ms is 1.00 s.
     double last = unit == TEXT_RATIO ? 1e-9 : 1;
+    // Ends at the last row, whose factor is `last`; NaN stays at the first, and is a "?" below.
     while (s->factor > last && size < s->factor * (s->factor == 1 ? 0.01 : 0.9995))
         s++;
     double shown = v / s->factor;
@@ -213,6 +226,7 @@ const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit)
     } else if (fabs(shown) >= 1e6) {
         snprintf(out, TEXT_NUMBER_MAX, "%.3g%s", shown, s->symbol);
     } else {
+        // Three digits that count; the bounds are those at which rounding adds a digit.
         int decimals = fabs(shown) >= 99.95 ? 0 : fabs(shown) >= 9.995 ? 1 : 2;
         snprintf(out, TEXT_NUMBER_MAX, "%.*f%s", decimals, shown, s->symbol);
     }
@@ -221,6 +235,7 @@ const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit)
 
 const char *text_percent(char out[TEXT_NUMBER_MAX], double share)
 {
+    // 0.00 would look like nothing at all.
     if (share > 0 && share < 0.0001)
         snprintf(out, TEXT_NUMBER_MAX, "<0.01 %%");
     else
@@ -245,10 +260,13 @@ void text_left(struct buf *b, str s, unsigned columns)
 
 void text_bar(struct buf *b, double share, unsigned columns)
 {
+    assert(columns > 0);
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    // In this order NaN becomes 0.
     double clamped = share > 1 ? 1 : share > 0 ? share : 0;
     unsigned n = (unsigned)lround(clamped * columns * 8);
     if (n == 0 && clamped > 0) n = 1;  // a value above 0 must be visible
+    assert(n <= columns * 8);
     for (unsigned i = 0; i < n / 8; i++)
         buf_z(b, "█");
     buf_z(b, eighths[n % 8]);
@@ -260,10 +278,13 @@ void text_bar(struct buf *b, double share, unsigned columns)
 // 216 colours of the cube 16 .. 231.
 static unsigned cube(uint32_t rgb)
 {
+    // The levels of the cube are 0, 95, 135, 175, 215 and 255: 48 and 115 are the middles of the
+    // first three, and above them steps are 40.
     unsigned sum = 0;
     for (int shift = 16; shift >= 0; shift -= 8) {
         unsigned v = rgb >> shift & 0xff;
         unsigned level = v < 48 ? 0 : v < 115 ? 1 : (v - 35) / 40;
+        assert(level < 6);
         sum = sum * 6 + level;
     }
     return 16 + sum;
@@ -271,6 +292,7 @@ static unsigned cube(uint32_t rgb)
 
 static void put_color(struct buf *b, enum text_colors colors, unsigned layer, uint32_t rgb)
 {
+    assert((colors == TEXT_TRUE || colors == TEXT_256) && (layer == 38 || layer == 48));
     if (colors == TEXT_TRUE)
         buf_printf(b, "\x1b[%u;2;%u;%u;%um", layer, rgb >> 16, rgb >> 8 & 0xff, rgb & 0xff);
     else
@@ -310,11 +332,13 @@ void text_ground(struct buf *b, enum text_colors colors, unsigned hue, unsigned 
     assert(hue < TEXT_HUES && shade < COUNT(steps));
     if (colors == TEXT_PLAIN) return;
     if (colors == TEXT_16) {
+        // 42 to 47, in a ring: without black, and without red, which means a fault.
         buf_printf(b, "\x1b[30;%um", (basic[hue] - 41 + shade) % 6 + 42);
         return;
     }
     uint32_t rgb = 0;
     for (int shift = 16; shift >= 0; shift -= 8) {
+        // The cube of 256 colours is coarse: a small step would fall on the same colour.
         int v = (int)(grounds[hue] >> shift & 0xff) + steps[shade] * (colors == TEXT_256 ? 3 : 1);
         rgb |= (uint32_t)MIN(MAX(v, 0), 255) << shift;
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_time.c - RFC 3339 and the times of the API, read strictly.
 #include "deploy/cli/cli_time.h"
 
 #include "codec/attime.h"
@@ -16,6 +18,7 @@ static bool is_digit(char c)
 // n digits at the start of *s, within bounds.
 static bool take_number(str *s, size_t n, int low, int high, int *v)
 {
+    assert(n > 0 && n < 10 && low <= high);  // fits an int
     if (s->n < n) return false;
     *v = 0;
     for (size_t i = 0; i < n; i++) {
@@ -37,6 +40,7 @@ static int64_t take_fraction(str *s)
 {
     int64_t ns = 0;
     int64_t unit = NS_PER_S / 10;
+    // Digits behind the ninth are worth 0: `unit` is 0 by then.
     for (; s->n && is_digit(s->p[0]); *s = str_slice(*s, 1, s->n), unit /= 10)
         ns += (s->p[0] - '0') * unit;
     return ns;
@@ -47,6 +51,7 @@ static bool take_zone(str *s, int64_t *seconds)
 {
     *seconds = 0;
     if (s->n == 0 || take(s, "Zz")) return true;
+    // The sign is checked below: anything but '+' and '-' is refused.
     int sign = s->p[0] == '-' ? -1 : 1;
     int hours = 0;
     int minutes = 0;
@@ -78,6 +83,7 @@ static bool rfc3339(str s, int64_t *ns)
     tm.tm_year = year - 1900;
     tm.tm_mon = month - 1;
     int day = tm.tm_mday;
+    // timegm() mends dates that do not exist instead of refusing them, and changes tm then.
     int64_t seconds = timegm(&tm);
     if (s.n || tm.tm_mday != day) return false;  // a 31st of February moves on
     *ns = (seconds - zone) * NS_PER_S + fraction;
@@ -112,6 +118,7 @@ static bool is_attime(str s)
     size_t digits = 0;
     while (digits < s.n && is_digit(s.p[digits]))
         digits++;
+    // A number is a time in seconds or more, or a date.
     if (digits == s.n) return s.n > 0;
     if (str_is(s, "now")) return true;
     if (!str_starts(s, S("now-")) && !str_starts(s, S("now+"))) return false;
@@ -120,6 +127,7 @@ static bool is_attime(str s)
 
 bool cli_time_parse(str text, int64_t now_ns, int64_t *ns, err *e)
 {
+    assert(ns);
     str s = str_trim(text);
     if (is_attime(s)) {
         *ns = attime_parse(s, now_ns);
@@ -136,6 +144,7 @@ bool cli_time_parse(str text, int64_t now_ns, int64_t *ns, err *e)
 
 static void broken_down(int64_t ns, struct tm *tm)
 {
+    // C divides towards 0, and times before 1970 must be rounded down too.
     int64_t s = ns / NS_PER_S - (ns % NS_PER_S < 0);
     time_t t = (time_t)s;
     gmtime_r(&t, tm);
@@ -145,6 +154,7 @@ static void put(struct buf *b, const char *format, const struct tm *tm)
 {
     char text[64];
     size_t n = strftime(text, sizeof text, format, tm);
+    assert(n > 0 && n < sizeof text);
     buf_put(b, text, n);
 }
 

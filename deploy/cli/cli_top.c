@@ -44,41 +44,51 @@ static int screen_fd = -1;
 
 static void leave(void)
 {
+    // Runs in the handler of a signal as well: only functions that are safe there.
     if (screen_fd >= 0) {
         ssize_t ignored = write(screen_fd, LEAVE, sizeof LEAVE - 1);
         (void)ignored;
     }
     screen_fd = -1;
+    // Twice does no harm: the handler may have come in between.
     if (keys_changed) tcsetattr(STDIN_FILENO, TCSANOW, &before);
     keys_changed = false;
 }
 
 static void on_signal(int number)
 {
+    // Ctrl-C is the usual way out, and so no failure.
     leave();
     _exit(number == SIGINT ? CLI_WELL : 128 + number);
 }
 
 static void enter(struct cli *c)
 {
+    assert(screen_fd < 0 && !keys_changed);
     struct sigaction act = {.sa_handler = on_signal};
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGHUP, &act, NULL);
     if (isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0) {
+        // Ctrl-C still makes a signal: ISIG stays.
         struct termios keys = before;
         keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         keys_changed = tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
     }
+    // Last, and before the screen is switched: a signal from here on switches back, which does no
+    // harm if nothing has been written yet.
     screen_fd = c->out_fd;
 }
 
 // Waits for the next page; false if q was pressed.
 static bool wait_for_key(const struct top *t)
 {
+    assert(t->live && t->interval_ns > 0);
     uint64_t end = clock_mono_ns() + (uint64_t)t->interval_ns;
     for (uint64_t now = clock_mono_ns(); now < end; now = clock_mono_ns()) {
+        // poll() takes no notice of a negative descriptor: without keys it is only a pause.
         struct pollfd in = {.fd = keys_changed ? STDIN_FILENO : -1, .events = POLLIN};
+        // Rounded up, or the last part of a millisecond would be a loop without a pause.
         int ms = (int)((end - now) / NS_PER_MS) + 1;
         if (poll(&in, 1, ms) <= 0) continue;
         char key = 0;
@@ -94,6 +104,7 @@ static unsigned rows_of(const struct top *t)
     struct winsize size = {0};
     if (t->rows) return (unsigned)t->rows;
     if (!t->live || ioctl(t->c->out_fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return ROWS;
+    assert(size.ws_row > 0);
     return size.ws_row > ROWS_OF_HEAD + 1 ? size.ws_row - ROWS_OF_HEAD : 1;
 }
 
@@ -127,6 +138,7 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
     size_t n = 0;
     t->q.until_ns = clock_wall_ns();
     t->q.from_ns = t->q.until_ns - t->window_ns;
+    // Anew for each page: the window may have another size by now.
     if (!cli_width(c, e) || !cli_merge_flame(c, &t->q, CLI_MERGE_ALL, &f, e)) return false;
     if (f.count == 0 && !t->live) return cli_query_is_empty(c, &t->q, status, e);
     put_head(t, b, f.total);
@@ -134,6 +146,7 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
         buf_z(b, "no data in this time\n");
         return true;
     }
+    assert(f.total > 0);
     if (!flame_functions(&f, &c->arena, &v, &n, e)) return false;
     flame_functions_by_self(v, n);
     n = MIN(n, rows_of(t));
@@ -152,6 +165,7 @@ static void put_screen(struct buf *out, str page, bool first)
         buf_str(out, str_split(rest, '\n', &rest));
         buf_z(out, "\x1b[K\r\n");
     }
+    // Not at the beginning: a screen that is cleared first flickers.
     buf_z(out, "\x1b[J");
 }
 
@@ -168,9 +182,11 @@ static bool show(struct top *t, bool first, int *status, err *e)
     arena_init(&c->arena, NULL, ARENA_MAX);
     buf_init(&page, NULL, PAGE_MAX);
     buf_init(&out, NULL, PAGE_MAX);
+    assert(first || t->live);
     bool ok = put_page(t, &page, status, &fault);
     if (!ok && !first) {
         buf_clear(&page);
+        // Cut: a second line would shift the page.
         text_put_cut(&page, str_of(fault.msg), c->look.width);
         buf_byte(&page, '\n');
         ok = true;
@@ -199,6 +215,8 @@ static bool read_options(struct top *t, err *e)
         !cli_duration(c, OPT_INTERVAL, &t->interval_ns, e) ||
         !cli_args_number(&c->args, OPT_ROWS, 1, ROWS_MAX, &t->rows, e) || !cli_width(c, e))
         return false;
+    // A server that answers slowly is not asked more often than it can answer: pages follow each
+    // other.
     t->interval_ns = MAX(t->interval_ns, INTERVAL_MIN);
     return true;
 }
@@ -217,6 +235,7 @@ bool cli_top(struct cli *c, int *status, err *e)
     bool ok = show(&t, true, status, e);
     while (ok && t.live && wait_for_key(&t))
         ok = show(&t, false, status, e);
+    // Does nothing if the screen was never switched.
     leave();
     return ok;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_upload.c - finds out the format, checks the text, and makes the request for Push or /ingest.
 #include "deploy/cli/cli_upload.h"
 
 #include "codec/compress.h"
@@ -46,12 +48,15 @@ static bool is_folded(str bytes)
     str line = str_trim(str_split(head, '\n', &rest));
     size_t space = str_rfind(line, ' ');
     int64_t count = 0;
+    // A line of a binary file may end in digits too, but has a NUL sooner or later.
     return space < line.n && space > 0 && str_i64(str_slice(line, space + 1, line.n), &count) &&
            str_find(line, '\0') == line.n;
 }
 
 static bool is_pprof(str bytes)
 {
+    // The numbers of a profile's fields end at 15, so others are a sign of another message. And
+    // since no bytes at all are a valid message, a sample or the type of one must be there.
     struct pb_reader r = pb_reader(bytes);
     bool sample = false;
     while (pb_next(&r)) {
@@ -63,9 +68,12 @@ static bool is_pprof(str bytes)
 
 bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
+    assert(format);
     static const str jfr = JFR_MAGIC;
     str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    // Formats that are known but cannot be read are refused by their names, which helps more than
+    // the list of those that can.
     if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
     if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
@@ -86,6 +94,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
 str upload_service(str file)
 {
     if (str_is(file, "-")) return STDIN_SERVICE;
+    // Up to the first dot and not the last: "api.cpu.pb.gz" is of the service api.
     size_t slash = str_rfind(file, '/');
     str base = slash < file.n ? str_slice(file, slash + 1, file.n) : file;
     str service = str_slice(base, 0, str_find(base, '.'));
@@ -96,6 +105,7 @@ str upload_service(str file)
 
 bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e)
 {
+    assert(out->n == 0);
     struct pb_reader r = pb_reader(pprof);
     const uint8_t *from = r.at;
     while (pb_next(&r)) {
@@ -104,6 +114,7 @@ bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e)
         from = r.at;
     }
     if (!pb_done(&r, e)) return err_wrap(e, "pprof");
+    // Last: the order of fields has no meaning in protobuf.
     pb_put_i64_opt(out, PPROF_TIME, time_ns);
     return buf_ok(out, e);
 }
@@ -117,6 +128,7 @@ static bool guess_name(str bytes, struct arena *a, str *name, err *e)
     arena_init(&scratch, NULL, DECODED_MAX);
     bool ok = decode_pprof(&scratch, bytes, &o, &d, NULL, e);
     if (ok) *name = arena_str(a, ingest_pprof_name(&d.profiles[0], &none));
+    // The name was copied before, as the profile goes with this arena.
     arena_release(&scratch);
     if (ok && name->n == 0)
         return err_set(e, ERR_INVALID_ARGUMENT,
@@ -135,6 +147,7 @@ static bool make_pprof(struct arena *a, const struct upload_options *o, str serv
 {
     str name = o->name;
     if (!name.n && !guess_name(inflated, a, &name, e)) return false;
+    assert(out->format == UPLOAD_PPROF && (o->labels || o->label_count == 0));
     struct buf timed;
     struct buf packed;
     buf_init(&timed, NULL, INFLATED_MAX);
@@ -148,17 +161,21 @@ static bool make_pprof(struct arena *a, const struct upload_options *o, str serv
     buf_init(&out->body, NULL, INFLATED_MAX + PATH_MAX_);
     struct buf *b = &out->body;
     size_t series = pb_begin(b, 1);
+    // Without __delta__=false a server may take a heap profile for a sum since the start of the
+    // process and store the difference to the one before; a file stands for itself.
     const label first[] = {{S(LABEL_NAME), name},
                            {S("__delta__"), S("false")},
                            {S(LABEL_SERVICE), service}};
     labels_put((labels){first, COUNT(first)}, b, 1);
     for (size_t i = 0; i < o->label_count; i++) {
+        // `service` is the value of that label already.
         if (!str_is(o->labels[i].name, LABEL_SERVICE)) labels_put((labels){&o->labels[i], 1}, b, 1);
     }
     size_t sample = pb_begin(b, 2);
     pb_put_bytes(b, 1, bytes);
     pb_end(b, sample);
     pb_end(b, series);
+    // The body has a copy of both.
     buf_release(&timed);
     buf_release(&packed);
     out->path = "/push.v1.PusherService/Push";
@@ -233,6 +250,8 @@ static bool check_suffix(struct arena *a, const struct upload_options *o, err *e
 // name=app.suffix{key=value,...}, whose grammar has no quotes.
 static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
 {
+    // The service is the application's name. Where the grammar does not allow that, a stand-in is
+    // sent, and a label service_name with the true one, which counts more.
     bool fits = may_be_app(service);
     buf_str(b, fits ? service : S("upload"));
     buf_byte(b, '.');
@@ -259,17 +278,22 @@ static bool put_ingest_name(struct buf *b, const struct upload_options *o, str s
 static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
                         struct upload *out, err *e)
 {
+    assert(out->format == UPLOAD_FOLDED || out->format == UPLOAD_LINES ||
+           out->format == UPLOAD_PERF);
     struct buf name;
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
     bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, e);
+    // Written also if the name failed: a buffer may be filled in vain, and the one check is below.
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
+    // Text of perf was collapsed before: servers do not know it.
     str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
     buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    assert(ok || e->code);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
     out->content_type = "application/octet-stream";
@@ -302,6 +326,7 @@ static bool check_folded(str text, err *e)
 // The body becomes collapsed stacks.
 static bool collapse(struct upload *out, str plain, err *e)
 {
+    assert(!out->body.p);
     struct arena a;
     struct perf_facts facts;
     arena_init(&a, NULL, DECODED_MAX);
@@ -335,11 +360,15 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     } else if (ok) {
         ok = make_ingest(a, o, service, plain, out, e);
         if (inflated.n) {
+            // The request is sent from this memory after we return, so the upload keeps it.
             out->body = buf_take(&inflated);
             out->bytes = buf_view(&out->body);
         }
     }
+    // Empty if it was taken. A pprof is sent as it came, compressed: the inflated text was only
+    // read.
     buf_release(&inflated);
+    assert(!ok || (out->path && out->content_type && out->format != UPLOAD_AUTO));
     return ok;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cli_url.c - takes a URL apart, strictly, into what requests and messages need.
 #include "deploy/cli/cli_url.h"
 
 #include "codec/url.h"
@@ -6,6 +8,8 @@
 // The parts of "[user@]host[:port]"; an address of IPv6 is in brackets.
 static bool split_host(str authority, str *user, str *host, str *port)
 {
+    assert(user && host && port);
+    // The last '@': a password may have one.
     size_t at = str_rfind(authority, '@');
     *user = at < authority.n ? str_slice(authority, 0, at) : (str){0};
     if (at < authority.n) authority = str_slice(authority, at + 1, authority.n);
@@ -15,6 +19,7 @@ static bool split_host(str authority, str *user, str *host, str *port)
     *host = str_slice(authority, 0, has_port ? colon : authority.n);
     *port = has_port ? str_slice(authority, colon + 1, authority.n) : (str){0};
     if (has_port && port->n == 0) return false;
+    // Without brackets its last part would seem to be a port.
     bool bare_ipv6 = bracket == authority.n && str_find(*host, ':') < host->n;
     return host->n > 0 && !bare_ipv6;
 }
@@ -30,6 +35,7 @@ static bool is_clean(str s)
 
 bool cli_url_parse(struct arena *a, str text, struct cli_url *out, err *e)
 {
+    assert(a && out);
     *out = (struct cli_url){0};
     str rest = str_trim(text);
     if (str_starts(rest, S("https://"))) {
@@ -59,9 +65,11 @@ bool cli_url_parse(struct arena *a, str text, struct cli_url *out, err *e)
                        "the URL has a character that is not allowed in URLs");
     if (str_find(rest, '?') < rest.n || str_find(rest, '#') < rest.n)
         return err_set(e, ERR_INVALID_ARGUMENT, "the URL of the server cannot have '?' or '#'");
+    // In a URL the special characters of a password are percent-encoded.
     out->user = url_decode(a, out->user, false);
     out->address = arena_printf(a, "%.*s:%llu", STR(host), (unsigned long long)number);
     out->prefix = arena_str(a, prefix);
+    // For messages, and so without the user: a password has no place in a log.
     out->shown = arena_printf(a, "%s://%.*s%s%.*s%.*s", out->tls ? "https" : "http", STR(host),
                               port.n ? ":" : "", STR(port), STR(prefix));
     return arena_ok(a, e);

@@ -14,6 +14,8 @@
 
 static int serve(int argc, char **argv)
 {
+    // In this order: services that are called by others start first, and drain last.
+    assert(argc > 0);
     const struct service *services[] = {&ingester, &compactor, &distributor, &querier};
     return service_main(services, COUNT(services), argc, argv);
 }
@@ -26,6 +28,8 @@ static bool is_help(const char *word)
 // flametree serve [SETTINGS]
 static int serve_command(int argc, char **argv)
 {
+    assert(argc > 1);
+    // The server must not take the word for a setting, so it is replaced by the program's name.
     argv[1] = argv[0];
     return serve(argc - 1, argv + 1);
 }
@@ -35,6 +39,7 @@ static int check_command(int argc, char **argv)
 {
     static char check[] = "--check-config";
     static char config[] = "--config";
+    assert(argc > 2);
     argv[1] = argv[0];
     argv[2] = check;
     if (argc < 4 || argv[3][0] == '-') return serve(argc - 1, argv + 1);
@@ -46,6 +51,7 @@ static int check_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    // With --help behind them these two are explained by the client, as all commands are.
     bool help = argc > 2 && is_help(argv[argc - 1]);
     if (argc > 1 && !help) {
         if (strcmp(argv[1], "serve") == 0) return serve_command(argc, argv);

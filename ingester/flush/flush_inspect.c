@@ -283,19 +283,19 @@ void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
                                .services = p->is.services,
                                .service_count = p->is.service_count};
     assert(p->busy && p->state == PIECE_COVERED);
-    // Readers are kept out until the state has changed as well: an answer that has the rows names
-    // the piece, and one that has them not does not.
-    head_exclude(f->in->head);
-    (void)head_remove(f->in->head, &all);
+    // The state changes while no reader is inside: an answer that has the rows names the piece, and
+    // one that passes them over does not.
+    head_exclude(f->in->head, &all);
     lock_take(&f->lock);
     p->state = PIECE_GONE;
     p->is.rows = 0;
     lock_give(&f->lock);
     head_admit(f->in->head);
+    (void)head_remove(f->in->head);
 }
 
-// Removes the rows that were seen. Rows and first_part change while readers are kept out, as in
-// piece_remove.
+// Removes the rows that were seen. first_part changes while readers are kept out, as the state does
+// in piece_remove.
 static void remove_seen(struct comparison *x, struct piece *p)
 {
     struct flush *f = x->flush;
@@ -305,14 +305,17 @@ static void remove_seen(struct comparison *x, struct piece *p)
                                 .services = p->is.services,
                                 .service_count = p->is.service_count,
                                 .keys = &x->seen};
-    head_exclude(f->in->head);
-    size_t gone = x->seen.n ? head_remove(f->in->head, &some) : 0;
+    head_exclude(f->in->head, x->seen.n ? &some : NULL);
     lock_take(&f->lock);
-    assert(gone <= p->is.rows && x->next > p->first_part);
+    assert(x->next > p->first_part);
     p->first_part = x->next;
-    p->is.rows -= gone;
     lock_give(&f->lock);
     head_admit(f->in->head);
+    size_t gone = head_remove(f->in->head);
+    lock_take(&f->lock);
+    assert(gone <= p->is.rows);
+    p->is.rows -= gone;
+    lock_give(&f->lock);
 }
 
 bool piece_inspect(struct flush *f, struct req *r, struct inspection *l, struct closed_cut *c,

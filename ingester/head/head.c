@@ -437,19 +437,6 @@ void head_tidy(struct head *h)
 
 // ---- readers
 
-// `removing` first: while this waits for another removal, no reader is kept out.
-void head_exclude(struct head *h)
-{
-    pthread_rwlock_wrlock(&h->removing);
-    pthread_rwlock_wrlock(&h->drops);
-}
-
-void head_admit(struct head *h)
-{
-    pthread_rwlock_unlock(&h->drops);
-    pthread_rwlock_unlock(&h->removing);
-}
-
 void head_pin(struct head *h)
 {
     pthread_rwlock_rdlock(&h->drops);

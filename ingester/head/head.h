@@ -23,10 +23,10 @@
 // at all: rows that come while a service is read are left out.
 //
 // Rows leave only by head_drop and head_remove. A reader holds the head (head_pin), and neither
-// starts while it does; so an answer has the rows that a cut has of an hour, or has none of them. A
-// drop needs the readers out only for the moment in which it marks the cut: from then on the rows
-// do not count, and their memory is freed bit by bit beside readers and pushes. A service whose
-// tables are mostly unused by then is replaced by a copy; readers of the former one go on in it.
+// starts while it does; so an answer has the rows that a cut has of an hour, or has none of them.
+// Both need the readers out only for the moment in which the rows are marked: from then on they do
+// not count, and their memory is freed bit by bit beside readers and pushes. A service whose tables
+// are mostly unused after a drop is replaced by a copy; readers of the former one go on in it.
 //
 // All memory counts against one budget, named like the setting: ingester.head_memory.
 #pragma once
@@ -133,20 +133,26 @@ bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, boo
 // with `insist` it waits for them, and new ones for it until the cut is marked.
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
 
-// Removes some rows of a cut before the cut goes: head_exclude, head_remove, head_admit. No reader
-// is inside from the first to the last, so the caller can change what answers name along with the
-// rows.
+// Removes some rows of a cut before the cut goes:
+//
+//     head_exclude   no reader is inside until head_admit. The caller changes what answers name, a
+//                    few steps; the rows are concealed: readers that come later pass them over
+//     head_admit
+//     head_remove    takes them out, in short runs, beside readers
+//
+// One thread at a time is between the first and the last. `what` must not change until then, but
+// for NULL: no rows go.
 struct head_removal {
     struct cut *cut;
     str tenant;
     int64_t hour;
-    const str *services;  // that have some
+    const str *services;  // all that have some
     size_t service_count;
     const struct loose_set *keys;  // only these; NULL: all of them
 };
-void head_exclude(struct head *h);
-size_t head_remove(struct head *h, const struct head_removal *what);
+void head_exclude(struct head *h, const struct head_removal *what);
 void head_admit(struct head *h);
+size_t head_remove(struct head *h);  // how many
 
 // Frees services that were replaced by a copy and have no readers any more. Any thread, now and
 // then.

@@ -24,9 +24,9 @@
 // Memory is asked for before the service's lock is taken, and freed after it was given up: both may
 // take long.
 //
-// Rows of a piece (head_remove) go in the same runs, so pushes wait for one run at most. Readers
-// are excluded from the first run to the last (head_exclude), because such rows have no mark: a
-// reader in between would see some of them.
+// Rows of a piece (head_remove) go in the same runs. They have no mark of their own: what they have
+// in common is in head.concealed from head_exclude on, and readers compare the rows that they meet
+// with it, until the last run is over. So a reader in between sees none of them.
 #include "ingester/head/head_int.h"
 #include "ingester/head/head_stacks.h"
 #include "model/slot.h"
@@ -36,22 +36,21 @@
 
 struct removal {
     struct service_head *service;
-    const struct cut *cut;
-    bool whole;  // all of the cut
-    int64_t after;
-    int64_t until;
-    const struct loose_set *keys;
+    const struct cut *cut;             // all of its rows,
+    const struct head_removal *these;  // or, if this is not NULL, these
     uint32_t series;
     uint64_t fingerprint;  // of the series
 };
 
-// Whether the row is one of those to remove.
-static bool is_meant(const struct removal *x, const struct row *row)
+bool row_is_meant(const struct head_removal *what, const struct service_head *s, uint32_t series,
+                  const struct row *row)
 {
-    if (row->cut != x->cut) return false;
-    if (x->whole) return true;
-    if (!row_within(row, x->after, x->until)) return false;
-    return !x->keys || loose_find(x->keys, (struct loose_key){x->fingerprint, row->id});
+    if (row->cut != what->cut ||
+        !row_within(row, slot_start(what->hour, SLOT_HOUR), slot_start(what->hour + 1, SLOT_HOUR)))
+        return false;
+    if (!str_eq(s->tenant, what->tenant)) return false;
+    return !what->keys ||
+           loose_find(what->keys, (struct loose_key){s->index.series[series].fingerprint, row->id});
 }
 
 // Called by rows_thin for each row, with the service's lock: true if it goes.
@@ -59,7 +58,8 @@ static bool goes(const void *arg, const struct row *row)
 {
     const struct removal *x = arg;
     struct head *h = x->service->head;
-    if (!is_meant(x, row)) return false;
+    bool meant = x->these ? row_is_meant(x->these, x->service, x->series, row) : row->cut == x->cut;
+    if (!meant) return false;
     if (h->remembers)
         recent_ids_add(&h->recent_ids, x->service->tenant,
                        (struct loose_key){x->fingerprint, row->id});
@@ -94,14 +94,19 @@ void head_note_run(struct head *h, uint64_t steps, uint64_t began)
 #define POLITE_TRIES 200
 #define POLITE_NS    100000
 
-void service_lock_politely(struct service_head *s)
+static void lock_politely(pthread_rwlock_t *lock)
 {
     const struct timespec pause = {.tv_nsec = POLITE_NS};
     for (unsigned i = 0; i < POLITE_TRIES; i++) {
-        if (pthread_rwlock_trywrlock(&s->lock) == 0) return;
+        if (pthread_rwlock_trywrlock(lock) == 0) return;
         (void)nanosleep(&pause, NULL);
     }
-    pthread_rwlock_wrlock(&s->lock);
+    pthread_rwlock_wrlock(lock);
+}
+
+void service_lock_politely(struct service_head *s)
+{
+    lock_politely(&s->lock);
 }
 
 struct thinning {
@@ -209,7 +214,7 @@ bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
     if (!mark(h, cut, insist)) return false;
     cut_walk_begin(&w, h, cut);
     while ((s = cut_walk_next(&w))) {
-        struct removal all = {.cut = cut, .whole = true};
+        struct removal all = {.cut = cut};
         struct service_head *found = s;
         // Held for one service at a time, so that a refresh (head_exclude) can come in between. A
         // copy may have replaced the service while the lock was waited for.
@@ -229,23 +234,47 @@ bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
 
 // ---- rows of a piece
 
-size_t head_remove(struct head *h, const struct head_removal *what)
+// `removing` first: while this waits for another removal, no reader is kept out.
+void head_exclude(struct head *h, const struct head_removal *what)
 {
-    struct removal x = {.cut = what->cut,
-                        .after = slot_start(what->hour, SLOT_HOUR),
-                        .until = slot_start(what->hour + 1, SLOT_HOUR),
-                        .keys = what->keys};
+    pthread_rwlock_wrlock(&h->removing);
+    lock_politely(&h->drops);
+    assert(!atomic_load_explicit(&h->concealed, memory_order_relaxed));
+    atomic_store_explicit(&h->concealed, what, memory_order_relaxed);  // ordered by the lock
+    atomic_fetch_add_explicit(&h->dropping, what != NULL, memory_order_relaxed);
+}
+
+void head_admit(struct head *h)
+{
+    pthread_rwlock_unlock(&h->drops);
+}
+
+static size_t remove_of(struct head *h, const struct head_removal *what, str service)
+{
+    struct removal x = {.cut = what->cut, .these = what};
+    struct service_head *s = head_find(h, what->tenant, service);
+    if (!s) return 0;
+    size_t gone = thin(s, &x);
+    // A flush that copies the service's rows sees that they changed.
+    atomic_fetch_add_explicit(&s->shape, gone > 0, memory_order_relaxed);
+    head_sweep(h, &s, 1);
+    service_unref(s);
+    return gone;
+}
+
+size_t head_remove(struct head *h)
+{
+    const struct head_removal *what = atomic_load_explicit(&h->concealed, memory_order_relaxed);
     size_t rows = 0;
-    for (size_t i = 0; i < what->service_count; i++) {
-        struct service_head *s = head_find(h, what->tenant, what->services[i]);
-        if (!s) continue;
-        size_t gone = thin(s, &x);
-        pthread_rwlock_wrlock(&s->lock);
-        s->shape += gone > 0;  // a flush that copies the service's rows sees that they changed
-        pthread_rwlock_unlock(&s->lock);
-        rows += gone;
-        head_sweep(h, &s, 1);
-        service_unref(s);
+    for (size_t i = 0; what && i < what->service_count; i++)
+        rows += remove_of(h, what, what->services[i]);
+    // Readers may be comparing rows with it.
+    if (what) {
+        lock_politely(&h->drops);
+        atomic_store_explicit(&h->concealed, NULL, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&h->dropping, 1, memory_order_release);
+        pthread_rwlock_unlock(&h->drops);
     }
+    pthread_rwlock_unlock(&h->removing);
     return rows;
 }

@@ -83,12 +83,12 @@ struct service_head {
     struct ids in_flight;    // of rows that are staged
     struct staged *staging;  // the batches that these are of
     uint64_t row_count;
-    bool has_loose;        // a row with attempt > 0 has come at some time
-    uint32_t turn;         // publications so far
-    uint32_t live_stacks;  // used stacks, when last counted,
-    uint64_t live_rows;    // and how many rows used them
-    uint32_t pass;         // copies that were begun so far
-    uint32_t shape;        // head_remove calls that removed rows, so far
+    bool has_loose;          // a row with attempt > 0 has come at some time
+    uint32_t turn;           // publications so far
+    uint32_t live_stacks;    // used stacks, when last counted,
+    uint64_t live_rows;      // and how many rows used them
+    uint32_t pass;           // copies that were begun so far
+    _Atomic uint32_t shape;  // head_remove calls that removed rows, so far
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
     uint64_t table;      // id of its tables' numbering in the log; no other numbering has it
@@ -141,8 +141,10 @@ struct head {
     size_t cut_cap;
     bool cuts_unknown;
     struct service_head *_Atomic retired;  // a list; a reference each
-    _Atomic uint32_t
-        dropping;  // cuts that are dropped and may have rows; rises while no reader is in
+    // Rows that are being removed from the head; NULL: none. Set while no reader is in.
+    const struct head_removal *_Atomic concealed;
+    // Drops and removals under way: some rows may not count. Rises while no reader is in.
+    _Atomic uint32_t dropping;
     _Atomic uint64_t visited_services;
     _Atomic uint64_t visited_rows;
     _Atomic uint64_t asked_services;
@@ -219,10 +221,20 @@ void service_lock_politely(struct service_head *s);
 // the service's lock for writing. (head_stage.c)
 bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
                        const struct numbers *numbers, struct staged **out, err *e) MUST_CHECK;
-// Whether a row still counts: rows of a dropped cut do not, even if the drop has not reached them.
-static inline bool row_is_there(const struct row *row)
+// Is the row one of those?
+bool row_is_meant(const struct head_removal *what, const struct service_head *s, uint32_t series,
+                  const struct row *row);
+
+// Whether a row still counts: rows of a dropped cut do not, nor do concealed ones, even if the drop
+// or removal has not reached them. With the head held (head_pin).
+static inline bool row_is_there(const struct service_head *s, uint32_t series,
+                                const struct row *row)
 {
-    return !atomic_load_explicit(&row->cut->dropped, memory_order_relaxed);
+    // Ordered by head.drops.
+    if (atomic_load_explicit(&row->cut->dropped, memory_order_relaxed)) return false;
+    const struct head_removal *what =
+        atomic_load_explicit(&s->head->concealed, memory_order_relaxed);
+    return !what || !row_is_meant(what, s, series, row);
 }
 
 // ---- the services of a tenant (head_tenants.c), with the lock of the table of services

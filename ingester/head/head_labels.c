@@ -5,17 +5,18 @@
 
 // Whether a row in the range counts. From the newest on: while an old cut is dropped its rows, the
 // oldest, are still there, and a look from the front would go through all of them.
-static bool has_rows(const struct rows *rows, const struct head_query *q)
+static bool has_rows(const struct service_head *s, uint32_t series, const struct head_query *q)
 {
+    const struct rows *rows = &s->rows[series];
     struct rows_cursor c = rows_within(rows, q->from_ns, q->to_ns);
     while (c.end > c.behind) {
-        if (row_is_there(&rows->v[--c.end])) return true;
+        if (row_is_there(s, series, &rows->v[--c.end])) return true;
     }
     while (c.to > c.at) {
-        if (row_is_there(&rows->v[--c.to])) return true;
+        if (row_is_there(s, series, &rows->v[--c.to])) return true;
     }
     const struct row *row = rows_next(&c);
-    while (row && !row_is_there(row))
+    while (row && !row_is_there(s, series, row))
         row = rows_next(&c);
     return row != NULL;
 }
@@ -30,7 +31,7 @@ struct labels_read {
 static bool visit_sets(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct labels_read *t = arg;
-    if (!has_rows(&s->rows[series], t->query)) return true;
+    if (!has_rows(s, series, t->query)) return true;
     labels ls;
     const str *names = t->want.name_count ? t->want.names : NULL;
     return walk_labels(&t->room, s, series, names, t->want.name_count, &ls, e) &&
@@ -61,7 +62,7 @@ bool head_labels(struct head *h, struct req *r, const struct head_query *q,
 static bool visit_names(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct labels_read *t = arg;
-    if (!has_rows(&s->rows[series], t->query)) return true;
+    if (!has_rows(s, series, t->query)) return true;
     const struct index_series *x = &s->index.series[series];
     for (uint32_t i = 0; i < x->n; i++) {
         if (!label_sets_add_name(t->sets, s->index.names[x->pairs[i].name].text, e)) return false;

@@ -29,7 +29,7 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     struct stat_read *t = arg;
     struct rows_cursor c = rows_within(&s->rows[series], t->query->from_ns, t->query->to_ns);
     uint64_t before = t->out->profiles;
-    // Rows are looked at one by one only if one may not count (loose, or of a dropped cut) or its
+    // Rows are looked at one by one only if one may not count (loose, dropped or concealed) or its
     // size is asked for. Else the number of rows in order is known without that.
     bool one_by_one = t->with_sizes || s->has_loose || t->query->listed ||
                       atomic_load_explicit(&s->head->dropping, memory_order_acquire);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cut.c - the hours of which a cut has entries, kept sorted.
 #include "ingester/log/cut.h"
 
 #include "model/slot.h"
@@ -11,6 +13,7 @@ static void insert(struct cut_hours *h, int64_t hour)
         at++;
     if (at < h->n && h->v[at] == hour) return;
     if (h->n == CUT_HOURS) {
+        // n above CUT_HOURS stands for "too many": then only first and last are known.
         h->n++;
         return;
     }

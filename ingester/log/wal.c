@@ -38,6 +38,7 @@
 
 void wal_take_lead(struct wal *w)
 {
+    assert(!lock_is_mine(&w->lock));
     lock_take(&w->lock);
     w->outsiders++;
     while (w->led)
@@ -53,6 +54,7 @@ void wal_take_lead(struct wal *w)
 static struct waiter *pass_lead(struct wal *w)
 {
     assert(w->led);
+    assert(lock_is_mine(&w->lock));
     w->led = false;
     cond_wake_all(&w->idle);
     if (w->outsiders > 0 || !w->first) return NULL;
@@ -109,6 +111,8 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
                        (unsigned long long)w->bytes, (unsigned long long)o->disk_max);
     }
     uint64_t now = clock_mono_ns();
+    // Believed only for what the last answer left ample room for; others use the disk too.
+    assert(w->led);
     if (now < w->room_until_ns && bytes <= w->room_left) {
         w->room_left -= bytes;
         return true;
@@ -173,6 +177,7 @@ static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, e
         key_print(x->seq, key);
         put_head(&x->head, x->seq, w->open, x->rows, from->tenant, x->news.n + item->rows.n);
         if (!buf_ok(&x->head, e)) return false;
+        assert(x->seq >= w->next_seq && w->open->family);
         const char *values[] = {x->head.p, x->news.p, item->rows.p};
         const size_t sizes[] = {x->head.n, x->news.n, item->rows.n};
         rocksdb_writebatch_putv_cf(x->batch, w->open->family, 1, keys, &key_size, 3, values, sizes);
@@ -208,6 +213,7 @@ static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
 static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
 {
     uint64_t began = clock_mono_ns();
+    assert(w->led);
     if (FAULT_ERRNO("wal.write.before")) return err_set(e, ERR_UNAVAILABLE, "log: write: %m");
     if (!db_write(&w->db, batch, true, e)) return false;
     if (FAULT_ERRNO("wal.sync.after")) return err_set(e, ERR_UNAVAILABLE, "log: sync: %m");
@@ -250,6 +256,7 @@ static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *brok
     rocksdb_writebatch_destroy(x.batch);
     buf_release(&x.head);
     buf_release(&x.news);
+    // RocksDB's copies are in its write buffers now, which were reserved at the open.
     mem_unreserve(w->options.memory, bytes);
     return ok;
 }
@@ -261,6 +268,7 @@ static void note_commit(struct wal *w, struct waiter *group)
 {
     struct cut *c = w->open;
     assert(c && !c->closed && w->stream_count > 0);
+    assert(lock_is_mine(&w->lock));
     uint64_t first = w->next_seq;
     size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
@@ -290,6 +298,7 @@ static void note_commit(struct wal *w, struct waiter *group)
 // touched after that. The leader finishes itself without a bell.
 static void finish(struct waiter *x, bool ok, const err *fault)
 {
+    assert(!x->done);
     x->ok = ok;
     if (!ok) *x->e = *fault;
     x->done = true;
@@ -332,6 +341,7 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     assert(group && group->leads);
     struct waiter *last = group;
     *bytes = group->bytes;
+    // The first is taken whatever its size: a push above the limit must be written as well.
     while (last->next && *bytes + last->next->bytes <= GROUP_BYTES_MAX) {
         last = last->next;
         *bytes += last->bytes;
@@ -354,6 +364,7 @@ static void lead(struct wal *w)
     bool ok = commit(w, group, bytes, &broken, &fault);
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
+    assert(w->led);
     if (ok) note_commit(w, group);
     struct waiter *next = pass_lead(w);
     lock_give(&w->lock);
@@ -394,10 +405,12 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
         lock_give(&w->lock);
         (void)bell_await(&me.bell);  // rung when done, or when the lead came to this waiter
         assert(me.done || me.leads);
+        // Not done, so the lead came to this waiter: it writes its own group, and those behind it.
         if (!me.done) lock_take(&w->lock);
         if (!me.done) lead(w);
     }
     assert(me.done);
+    // Without the lock: whoever set `done` has rung, and touches `me` no more.
     *place = me.place;
     return me.ok;
 }
@@ -406,6 +419,7 @@ void wal_unpin(struct wal *w, struct cut *c)
 {
     lock_take(&w->lock);
     assert(c->pins > 0);
+    // A closed cut without pins may be flushed at once.
     c->pins--;
     lock_give(&w->lock);
 }
@@ -416,6 +430,7 @@ bool wal_position(struct wal *w, struct wal_place *place, err *e)
     bool ok = wal_admits(w, e);
     if (ok) {
         assert(w->stream_count > 0);
+        // The open stream is the last one.
         const struct wal_stream *own = &w->streams[w->stream_count - 1];
         *place = (struct wal_place){.stream = own->id, .last_seq = own->highest_seq};
     }

@@ -83,7 +83,8 @@ struct wal_options {
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
 void wal_close(struct wal *w);  // after a drain, or without having begun; frees all cuts
 
-// Begins a new stream and admits appends: RECOVERED becomes OPEN. On failure the log is BROKEN.
+// Begins a new stream and admits appends: RECOVERED becomes OPEN. Also notes in the log how many
+// rows the scanned cuts have, which damage is told by later. On failure the log is BROKEN.
 bool wal_begin(struct wal *w, err *e) MUST_CHECK;
 
 // Refuses further appends, waits for those under way, closes the open cut. If the log was OPEN

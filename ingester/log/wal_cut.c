@@ -51,6 +51,7 @@ struct cut *cut_new(id128 stream, uint64_t number, err *e)
 void cut_free(struct cut *c)
 {
     if (!c) return;
+    assert(c->pins == 0);
     db_family_release(c->family);
     lock_release(&c->lock);
     mem_free(NULL, c, sizeof *c);
@@ -69,12 +70,14 @@ bool wal_make_room(struct wal *w, err *e)
 void wal_add_cut(struct wal *w, struct cut *c)
 {
     assert(w->cut_count < w->cut_cap);
+    assert(lock_is_mine(&w->lock));
     w->cuts[w->cut_count++] = c;
 }
 
 void wal_add_stream(struct wal *w, const struct wal_stream *s)
 {
     assert(w->stream_count < w->stream_cap);
+    assert(lock_is_mine(&w->lock));
     w->streams[w->stream_count++] = *s;
 }
 
@@ -100,6 +103,7 @@ bool wal_close_cut(struct wal *w, err *e)
     assert(!c->closed);
     if (FAULT_ERRNO("wal.cut.close")) return err_set(e, ERR_UNAVAILABLE, "log: close cut: %m");
     lock_take(&w->lock);
+    assert(c->last_seq > 0 || !c->first_seq);
     c->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
@@ -134,6 +138,7 @@ static bool is_due(struct wal *w, size_t bytes)
 {
     const struct cut *c = w->open;
     int64_t age = w->options.cut_age_ns;
+    assert(w->led && !c->closed);
     if (c->last_seq == 0) return false;
     if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
     if (is_full(w, bytes)) return true;
@@ -159,6 +164,7 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
         return false;
     }
     FAULT("wal.cut.open.after");
+    // Both clocks: ages go by the boot clock, which no other process knows.
     c->opened_wall_ns = w->options.wall_ns();
     c->newest_wall_ns = c->opened_wall_ns;
     c->opened_boot_ns = w->options.boot_ns();
@@ -190,6 +196,7 @@ static bool follow_wall_clock(struct wal *w, err *e)
 {
     int64_t ahead = wal_wall_ahead(w);
     int64_t jump = ahead - w->wall_ahead_ns;
+    assert(w->led);
     w->wall_ahead_ns = ahead;
     if (jump > -WALL_SLEW_NS && jump < WALL_SLEW_NS) return true;
     log_warn(NULL, "clock.jumped", "by_ms=%lld", (long long)(jump / NS_PER_MS));
@@ -231,6 +238,7 @@ bool wal_cut_now(struct wal *w, err *e)
     bool broken = w->state == WAL_BROKEN;  // do not wait for the lead: the open has it for long
     if (broken) (void)wal_admits(w, e);
     lock_give(&w->lock);
+    // The state may change before the lead comes, so it is asked again below.
     if (broken) return false;
     wal_take_lead(w);
     lock_take(&w->lock);

@@ -39,6 +39,7 @@ static_assert(MARK_BYTES == sizeof magic + 16 + 8 + 8 + 8 + 4, "as drawn above")
 
 static void put_number(uint8_t *to, uint64_t v, size_t n)
 {
+    assert(n <= 8);
     for (size_t i = 0; i < n; i++)
         to[i] = (uint8_t)(v >> (8 * i));
 }
@@ -132,6 +133,7 @@ static void expect_marked(struct wal *w)
         struct cut *c = w->cuts[i];
         if (!wal_is_marked(w, c->stream, c->number) || w->found_mark.last_seq <= c->last_seq)
             continue;
+        assert(lock_is_mine(&w->lock));
         c->last_seq = w->found_mark.last_seq;
         c->rows = w->found_mark.rows;
     }
@@ -144,6 +146,7 @@ static void expect_neighbours(struct wal *w)
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
         struct cut *before = i ? w->cuts[i - 1] : NULL;
+        // Seqs of a stream begin at 1, and so does its first cut.
         if (c->number == 1) c->first_seq = 1;
         if (!before || before->number + 1 != c->number || !id128_eq(before->stream, c->stream))
             continue;
@@ -196,6 +199,8 @@ void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns)
     for (; at < w->loss_count && !id128_eq(w->losses[at].stream, stream); at++) {
         if (w->losses[at].found_boot_ns < w->losses[oldest].found_boot_ns) oldest = at;
     }
+    // The table is full: the oldest loss has been told for longest.
+    assert(lock_is_mine(&w->lock) && w->loss_count <= WAL_DAMAGED_MAX);
     if (at == WAL_DAMAGED_MAX) at = oldest;
     if (at == w->loss_count) w->loss_count++;
     w->losses[at] = (struct wal_loss){stream, found_boot_ns};

@@ -35,6 +35,7 @@ enum {  // values from RocksDB's C++ headers; its C interface takes plain number
 static bool failed(char *message, const char *what, err *e)
 {
     if (!message) return false;
+    assert(e);
     (void)err_set(e, ERR_UNAVAILABLE, "log: %s: %s", what, message);
     rocksdb_free(message);
     return true;
@@ -152,6 +153,7 @@ static bool open_families(struct db *d, const char *dir, char **names, size_t co
     }
     // A file is gone or too short: open without it, so that the rest is served. The gaps between
     // seqs show what it held.
+    assert(!ok || d->rocks || message);
     if (ok && message && is_lost(message)) {
         char text[LOG_QUOTE_MAX];
         log_error(NULL, "log.files_damaged", "fault=%s then=\"%s\"",
@@ -260,6 +262,7 @@ void db_close(struct db *d)
     if (!d->options) return;
     // Handles before their database: closing it frees what they point to.
     db_family_release(d->meta);
+    // Families of cuts were released before (unload), or this would free what they point to.
     if (d->rocks) rocksdb_close(d->rocks);
     rocksdb_flushoptions_destroy(d->flush);
     rocksdb_readoptions_destroy(d->scan);
@@ -320,6 +323,7 @@ bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e)
 {
     char *message = NULL;
     size_t n = 0;
+    assert(d->rocks && d->meta);
     char *p = rocksdb_get_cf(d->rocks, d->scan, d->meta, key.p, key.n, &n, &message);
     if (read_failed(message, "read", e)) return false;
     *found = p != NULL;

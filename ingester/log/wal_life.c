@@ -47,6 +47,7 @@ static struct cut *find_cut(struct wal *w, id128 stream, uint64_t number)
 
 void wal_note_seq(struct wal *w, id128 stream, uint64_t seq)
 {
+    assert(lock_is_mine(&w->lock));
     size_t i = 0;
     while (i < w->stream_count && !id128_eq(w->streams[i].id, stream))
         i++;
@@ -119,6 +120,7 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
     uint64_t first = 0;
     uint64_t last = 0;
     bool has_row = false;
+    assert(c->family == f->handle);
     bool ok = db_bounds(&w->db, f, &first, &last, e) && read_cut_row(w, c, &has_row, e);
     is_last = is_last && !wal_is_marked(w, c->stream, c->number);
     bool empty = has_row ? c->last_seq == 0 && c->rows == 0 : is_last;
@@ -153,6 +155,7 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
         log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
                   c->number, last, c->last_seq);
     }
+    assert(!c->pins || c->last_seq > 0);
     if (last == 0 && c->last_seq == 0) {
         if (!db_family_drop(&w->db, c->family, e)) return false;
         db_family_release(c->family);
@@ -177,6 +180,7 @@ static bool adopt_family(struct wal *w, const struct db_family *f, bool is_last,
         db_family_release(f->handle);
         return false;
     }
+    assert(!known || !known->family);  // unload released it
     c->family = f->handle;
     return known ? adopt_known(w, c, f, e) : adopt_found(w, c, f, is_last, e);
 }
@@ -285,6 +289,7 @@ static bool load(struct wal *w, bool first, err *e)
     size_t n = 0;
     if (first) wal_find_mark(w);
     if (!db_open(&w->db, w->options.dir, w->options.buffers, first, &families, &n, e)) return false;
+    // Before anything is taken in: a foreign log must leave no trace in the tables.
     bool ok = has_all_cuts(w, families, n, e);
     // After a failed write memory knows more of the streams.
     ok = ok && (w->stream_count > 0 || meta_streams(w, e));
@@ -308,6 +313,7 @@ static void unload(struct wal *w)
         db_family_release(w->cuts[i]->family);
         w->cuts[i]->family = NULL;
     }
+    // After the handles of all families (wal_int.h).
     db_close(&w->db);
 }
 
@@ -325,6 +331,7 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     w->wall_ahead_ns = wal_wall_ahead(w);
     lock_init(&w->lock, LOCK_WAL);
     cond_init(&w->idle);
+    // RocksDB's buffers know no budget, so they are reserved as a whole.
     if (mem_reserve(o->memory, o->buffers, e)) {
         w->reserved = o->buffers;
         if (load(w, true, e)) return w;
@@ -371,6 +378,7 @@ bool wal_begin(struct wal *w, err *e)
     meta_stream_key(own.id, key);
     meta_stream_value(&own, w->options.owner, &value);
     meta_put(&w->db, batch, key, buf_view(&value));
+    // No lead is taken: the log is not OPEN, so nobody else writes or closes cuts.
     FAULT("wal.begin.before");
     // The scans have told how many rows the cuts have that were open, or in doubt. If damage takes
     // the end of such a cut later, its row is all that knows.
@@ -391,6 +399,7 @@ bool wal_begin(struct wal *w, err *e)
         w->streams[i].state = "sealed-owner";
     wal_add_stream(w, &own);
     assert(!w->open && !w->first);
+    assert(w->state == WAL_RECOVERED);  // the duty thread ends before a drain
     w->next_seq = 1;
     w->next_cut = 1;
     w->state = WAL_OPEN;
@@ -406,6 +415,7 @@ bool wal_recover(struct wal *w, err *e)
     assert(wal_state(w) == WAL_BROKEN);
     unload(w);
     lock_take(&w->lock);
+    // Its stream has ended: the next append begins a cut of the new stream.
     if (w->open) w->open->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
@@ -434,6 +444,8 @@ void wal_drain(struct wal *w)
     w->drained_open = open;
     while (w->led || w->first)
         cond_wait(&w->idle, &w->lock);
+    // Taken here and not by wal_take_lead, so that nobody gets in between the last append and the
+    // close.
     w->led = true;
     lock_give(&w->lock);
     FAULT("wal.drain");

@@ -59,6 +59,7 @@ static size_t find_in(const uint8_t *block, size_t n, bool sure)
 {
     size_t at = 0;
     while (n - at >= HEADER) {
+        assert(at <= n);
         const uint8_t *record = block + at;
         if (is_recycled(record[6])) return at;
         size_t length = length_of(record);
@@ -75,6 +76,8 @@ static bool mend_file(int fd, const char *path, err *e)
     for (off_t from = 0;; from += BLOCK) {
         ssize_t n = pread(fd, block, sizeof block, from);
         if (n < 0) return err_set(e, ERR_UNAVAILABLE, "log: read %s: %m", path);
+        // Blocks are read whole: a short read is the end of the file, which a crash may have cut.
+        assert((size_t)n <= sizeof block);
         if (n == 0) return true;
         // The quick look comes first: it needs no checksums, and nearly no block has such a record.
         size_t at = find_in(block, (size_t)n, false);
@@ -100,6 +103,7 @@ bool wal_mend(const char *dir, err *e)
         if (!str_ends(str_of(f->d_name), S(".log"))) continue;
         snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
         int fd = open(path, O_RDWR | O_CLOEXEC);
+        // RocksDB's own open says why it cannot be read.
         if (fd < 0) continue;
         ok = mend_file(fd, path, e);
         (void)close(fd);

@@ -38,6 +38,7 @@ void meta_stream_value(const struct wal_stream *s, const char *owner, struct buf
 // Message CutInfo.
 void meta_cut_value(const struct cut *c, struct buf *out)
 {
+    // An open cut's row has no end: a crash must not leave a number that a later entry went beyond.
     pb_put_u64_opt(out, 1, c->closed);
     pb_put_fixed64_opt(out, 2, (uint64_t)c->opened_wall_ns);
     pb_put_fixed64_opt(out, 3, (uint64_t)c->newest_wall_ns);
@@ -85,6 +86,7 @@ bool meta_cut_read(str value, struct cut *c, err *e)
 
 void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value)
 {
+    assert(d->meta);
     rocksdb_writebatch_put_cf(batch, d->meta, key, strlen(key), value.p, value.n);
 }
 
@@ -116,8 +118,12 @@ bool meta_streams(struct wal *w, err *e)
         if (!str_starts(key, str_of(stream_prefix))) break;
         value.p = rocksdb_iter_value(it, &value.n);
         struct wal_stream s;
+        // key and value are the iterator's, and live until it moves.
         ok = stream_read(key, value, &s, e) && wal_make_room(w, e);
-        if (ok) wal_add_stream(w, &s);
+        if (!ok) break;
+        lock_take(&w->lock);
+        wal_add_stream(w, &s);
+        lock_give(&w->lock);
     }
     // A damaged row of a stream is passed over: its cuts name the stream as well (wal_note_seq).
     err fault = {0};
@@ -165,6 +171,7 @@ static int64_t told_for(const struct wal *w, str value)
         if (AT(r.field, r.type) == AT(1, PB_FIXED64)) found_wall_ns = (int64_t)r.number;
     }
     if (__builtin_sub_overflow(w->options.wall_ns(), found_wall_ns, &age)) return 0;
+    // A loss from the future is as new as it can be.
     return MAX(age, 0);
 }
 

@@ -57,6 +57,7 @@ static void note_damage(struct scan *s, const err *e)
 static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
 {
     if (seq <= s->next_seq) return;
+    assert(s->next_seq > 0);
     uint64_t entries = seq - s->next_seq;
     bool known = rows != ROWS_UNKNOWN && s->rows != ROWS_UNKNOWN && rows > s->rows;
     s->lost_entries += entries;
@@ -144,6 +145,7 @@ static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
     if (k->base >= k->entry.seq) {
         return err_set(e, ERR_DATA_LOSS, "its base is entry %llu", (unsigned long long)k->base);
     }
+    // Base seqs of a cut are few and near each other; two that share a slot are read in turns.
     struct scan_base *b = &s->bases[k->base % BASES_MAX];
     if (b->seq != k->base) {
         b->seq = 0;
@@ -156,6 +158,8 @@ static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
         buf_str(&b->bytes, str_slice(buf_view(&s->unpacked), 0, LZ4_BASE_MAX));
         buf_clear(&s->unpacked);
         if (!buf_ok(&b->bytes, e)) return false;
+        // Last, so that a base that failed half-way is read again.
+        assert(k->base > 0);
         b->seq = k->base;
     }
     *bytes = buf_view(&b->bytes);
@@ -206,6 +210,9 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
     }
     if (k.entry.known) return true;
     uint64_t count = batch_rows(k.entry.rows) + batch_rows(k.entry.batch);
+    // Only now, when this entry was delivered: a later one that is damaged begins its gap behind
+    // it.
+    assert(k.entry.seq > s->cut->read_seq);
     note_gap(s, k.entry.seq, k.rows);
     s->next_seq = k.entry.seq + 1;
     s->rows = k.rows == ROWS_UNKNOWN ? ROWS_UNKNOWN : k.rows + count;
@@ -251,6 +258,7 @@ static bool scan_by_seq(struct scan *s, err *e)
             return false;
         }
         if (fault.code != ERR_OK) note_damage(s, &fault);
+        // A seq without an entry is a gap, which the next entry shows.
         if (value) ok = scan_one(s, str_make(key, sizeof key), str_make(value, n), e);
         rocksdb_free(value);
     }
@@ -265,6 +273,7 @@ static void note_scan(struct scan *s, struct cut *c)
     assert(w->bytes >= c->bytes);
     w->bytes += s->bytes - c->bytes;  // may go below; unsigned arithmetic comes out right
     c->bytes = s->bytes;
+    // Also where entries are missing: another scan would find no more of them.
     c->read_seq = c->last_seq;
     c->lost_entries += s->lost_entries;
     c->lost_rows += s->lost_rows;
@@ -292,6 +301,7 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     buf_release(&s.unpacked);
     for (size_t i = 0; i < BASES_MAX; i++)
         buf_release(&s.bases[i].bytes);
+    // Nothing is noted: entries that were delivered come again, and their ids are known.
     if (!ok) return false;
     // What is missing at the end: up to where the cut should go. Its rows are only known for a cut
     // that was read as a whole.

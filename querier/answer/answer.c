@@ -94,7 +94,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
     list->v = ARENA_ARRAY(a->arena, struct reconciled, n);
     if (!list->v) return arena_fail(a->arena, e);
     if (!encode(a, q, &message, e)) return false;
-    list->n = n;
+    list->n = n;  // only now: release_reconciled goes through what is there
     size_t cuts = a->fetched.cut_count;
     bool stale = true;
     for (unsigned i = 1; stale && i <= RECONCILES_MAX; i++) {
@@ -121,6 +121,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     if (!merged_init(m, a->querier->memory, a->config->query_memory, q->tree.full_symbols, e)) {
         return false;
     }
+    assert(q->from_ns <= q->to_ns || q->nothing || q->tree.profile_count);
     // Limits hold before any ingester is asked.
     const struct query_most most = {a->config->max_points, a->config->max_matchers,
                                     a->config->max_labels};
@@ -239,6 +240,7 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
     uint64_t took = clock_mono_ns() - begin;
     metric_add_to(&querier_queries, method, 1);
     metric_observe_ns_to(&querier_query_seconds, method, took);
+    // Headers say how exact the answer is, so an answer without them is none: it fails.
     if (ok) {
         put_headers(&a, took);
         ok = arena_ok(a.arena, e);

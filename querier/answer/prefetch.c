@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// prefetch.c - a job on the querier's own lane for each tenant, begun before the heads are asked
+// and ended before the answer reads blocks. It fails silently: all it does is fill the cache.
+//
+//     prefetch_begin   a job, if the tenant's manifest is known and the lane has room
+//     run_prefetch     plans over the known manifest, and reads into the cache
+//     prefetch_end     takes the job back if it did not begin, else waits for it
 #include "querier/answer/prefetch.h"
 
 #include "loop/call.h"
@@ -31,6 +38,7 @@ static void fetch_known(struct prefetch *h)
     const struct block_task task = {h->q, &plan, NULL, false};
     if (!serve_ask(h->q, &ask, &why)) return;
     if (!level_plan(&h->req.arena, &known, &ask, &plan, &why) || plan.n == 0) return;
+    // Whatever goes wrong here the answer meets again, and reports.
     (void)!block_read_into_cache(h->a->querier->blocks, &h->req, &task, &h->reads, &why);
 }
 
@@ -93,6 +101,7 @@ void prefetch_end(struct prefetch *h)
     err why = {0};
     if (!h) return;
     struct answer *a = h->a;
+    assert(h->manifest);
     if (!lane_withdraw(a->querier->prefetch, &h->job)) {
         uint64_t began = clock_mono_ns();
         (void)!call_wait(&a->x->req, &h->call, &why);

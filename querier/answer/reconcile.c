@@ -194,10 +194,10 @@ static bool leave_out(struct reconciling *s, const struct fetched_cut *c, err *e
     struct fetched *f = &s->a->fetched;
     static const err why = {ERR_UNAVAILABLE,
                             "its ingester does not know that a leaf has a cut of it"};
-    size_t partial = c->partial;
+    size_t partial = c->partial;  // a copy: *c is one of the cuts that move below
+    assert(s->last && partial >= s->from && partial < f->partial_count);
     f->partials[partial] = (str){0};
     size_t kept = s->out->cut_from;
-    assert(partial >= s->from && partial < f->partial_count);
     for (size_t i = kept; i < s->out->cut_to; i++) {
         if (f->cuts[i].partial != partial) f->cuts[kept++] = f->cuts[i];
     }
@@ -232,6 +232,7 @@ static bool check_absorbed(struct reconciling *s, err *e)
 // Drops the segments that are contained in answers of heads.
 static void choose_segments(struct answer *a, struct reconciled *s)
 {
+    assert(s->has_blocks && s->cut_from <= s->cut_to && s->cut_to <= a->fetched.cut_count);
     struct fetched_cut *cuts = a->fetched.cuts + s->cut_from;
     size_t n = s->cut_to - s->cut_from;
     size_t kept = 0;
@@ -260,6 +261,7 @@ static bool take(struct answer *a, struct reconciled *s, err *e)
     uint64_t left = req_left_ns(r);
     err why = {0};
     reconciled_release(s);
+    // An eighth of the time is kept for the answer of heads alone, if a store hangs.
     if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
     s->has_blocks =
         snapshot_take(a->querier->manifests, r, a->arena, s->tenant, &s->snapshot, &why);
@@ -300,6 +302,7 @@ static bool met_row(void *arg, const struct level_object *o, struct loose_key ke
     f->v[f->n++] = (struct place){key, o};
     const struct loose_row *row = loose_find(&s->loose, key);
     if (row && row->keeper == KEPT_BY_BLOCK) return true;
+    // From now on heads are told the list (encode), instead of being asked for theirs.
     s->again = true;
     s->listed = true;
     if (row) {
@@ -390,6 +393,7 @@ static struct reconciled_skip *skips_of(struct reconciling *s, str object)
     for (size_t i = 0; i < o->skip_count; i++) {
         if (str_eq(o->skips[i].object, object)) return &o->skips[i];
     }
+    assert(o->skips);
     struct reconciled_skip *skip = &o->skips[o->skip_count++];
     skip->object = object;  // the plan's; note_skips made room for each object of it
     loose_init(&skip->rows, s->a->arena, s->a->querier->memory, (size_t)s->a->config->loose_max);
@@ -400,7 +404,8 @@ static struct reconciled_skip *skips_of(struct reconciling *s, str object)
 // not have the same row.
 static bool note_skips(struct reconciling *s, struct search *found, size_t objects, err *e)
 {
-    struct place *v = found->v;
+    struct place *v = found->v;  // sorted by are_kept
+    assert(s->out->skip_count == 0);
     s->out->skips = ARENA_ARRAY(s->a->arena, struct reconciled_skip, objects + 1);
     if (!s->out->skips) return arena_fail(s->a->arena, e);
     for (size_t i = 1; i < found->n; i++) {
@@ -489,6 +494,8 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
     if (!a->querier->manifests) return check_store(a, e);
     // A snapshot now would be dropped: the next round takes one after its answers of heads.
     if (s->again && !s->last) return true;
+    // The snapshot comes after the answers of heads: rows that a head gave up by then, because they
+    // are flushed, are in it. Taken before, it could lack rows that no head has any more.
     if (!take(a, s->out, e)) return false;
     if (!s->out->has_blocks) return true;
     if (!check_absorbed(s, e)) return false;

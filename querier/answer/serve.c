@@ -157,6 +157,7 @@ static void count(struct answer_work *w, const struct block_reads *reads)
 static bool plan_once(struct reading *r, struct served *v, err *e)
 {
     uint64_t began = clock_mono_ns();
+    assert(v->of->has_blocks);
     v->ask.without = v->without;
     v->ask.without_count = v->without_count;
     bool ok = level_plan(r->s->a->arena, &v->of->snapshot, &v->ask, &v->plan, e);
@@ -172,7 +173,7 @@ static bool make_plan(struct reading *r, struct served *v, err *e)
     struct answer *a = r->s->a;
     if (v->planned) return true;
     assert(v->ask.from_ns <= v->ask.to_ns || v->q->tree.profile_count);
-    v->planned = true;
+    v->planned = true;  // until an object turns out to be unreadable: note_faults clears it
     if (!plan_once(r, v, e)) return false;
     if (v->ask.classes != 1U << BLOCK_PROJECTION || v->plan.n == 0) return true;
     bool survives = true;
@@ -220,6 +221,7 @@ static bool read_with(struct reading *r, struct served *v, const struct reconcil
     return ok && note_faults(r, v, &reads, e);
 }
 
+// A reading knows one list of rows to skip. Few segments have such rows, so lists are few.
 static bool read_plan(struct reading *r, struct served *v, bool excluded, err *e)
 {
     bool ok = read_with(r, v, NULL, excluded, e);
@@ -339,6 +341,8 @@ static bool read_part(struct reading *r, struct served *v, err *e)
 static bool read_all(struct reading *r, err *e)
 {
     r->again = false;
+    // All parts, also after one that has to be read again: each finds the objects that it cannot
+    // read, so that one more round does for all of them.
     for (size_t i = 0; i < r->n && !r->stale; i++) {
         if (!read_part(r, &r->v[i], e)) return false;
     }
@@ -349,6 +353,7 @@ static bool read_all(struct reading *r, err *e)
 
 static void note_gone(struct answer_work *w, const struct level_plan *p)
 {
+    assert(p->gone && p->gone_from_ns <= p->gone_to_ns);
     if (!w->gone) {
         w->gone_from_ns = p->gone_from_ns;
         w->gone_to_ns = p->gone_to_ns;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// shown.c - how much of a tree is shown, and how much agents had cut off before it came here.
 #include "querier/answer/shown.h"
 
 #include "model/marks.h"

@@ -51,6 +51,7 @@ static bool goes_on(const struct plan *p, const struct run *run, uint64_t end,
                     const struct block_get *g)
 {
     const struct block_get *first = p->order[run->from];
+    assert(run->from <= run->to && run->to <= p->n);
     return str_eq(first->object->name, g->object->name) && g->at <= end + GAP_MAX &&
            g->at + g->n <= first->at + RUN_MAX;
 }
@@ -90,7 +91,7 @@ static bool add_bytes(struct block_walk *w, struct block_io *io, size_t n, char 
         mem_free(&w->m->memory, b, sizeof *b);
         return false;
     }
-    b->n = n;
+    b->n = n;  // mem_free wants the size that was asked for
     b->next = io->v;
     io->v = b;
     *p = b->p;
@@ -192,6 +193,7 @@ static bool read_runs(struct block_walk *w, struct block_io *io, const struct pl
     }
     if (ok && p->run_count) {
         read_many(w, reads, p->run_count);
+        // A read that failed because the request ended is no fault of its object.
         ok = req_alive(w->req, e) && spread(w, p, reads, e);
     }
     mem_free(&w->m->memory, reads, MAX(bytes, 1));
@@ -232,6 +234,7 @@ static bool fetch(struct block_walk *w, struct block_io *io, struct block_get *v
 bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n, err *e)
 {
     bool all = true;
+    assert(n == 0 || v);
     for (size_t i = 0; i < n; i++) {
         if (w->prefetch.n) serve_prefetched(&w->prefetch, &v[i]);
         all = all && v[i].bytes.p;

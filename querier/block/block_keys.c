@@ -19,6 +19,7 @@ bool block_ask_types(const struct block_walk *w, struct block_unit *u, err *e)
 {
     const struct block_index *x = u->index;
     const struct query *q = w->ask.q;
+    assert(x && u->asked);
     for (uint32_t i = 0; i < x->type_count; i++) {
         if (!block_asks_type(q, u->service->name, x->types[i], &u->asked[i], e)) return false;
     }
@@ -36,6 +37,7 @@ bool block_projection_keeps(const struct block_walk *w, const struct block_dropp
 bool block_class_for(const struct block_walk *w, const struct block_unit *u, uint32_t type,
                      enum block_class *class, err *e)
 {
+    assert(type < u->index->type_count);
     uint32_t classes = u->object->footer->about.classes;
     const struct block_dropped_labels *dropped = &u->index->dropped[type];
     if (w->ask.only_all) {
@@ -52,7 +54,7 @@ bool block_class_for(const struct block_walk *w, const struct block_unit *u, uin
 
 bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e)
 {
-    if (u->selected) return true;
+    if (u->selected) return true;  // several wants of a wave ask; the wave's memory keeps it
     if (!block_select(u->index->postings, &w->wave, &w->ask.q->selector, &u->keys, e)) return false;
     u->selected = true;
     return true;

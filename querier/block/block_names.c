@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Two locks: the set's is held for a few instructions only, to find a table and to count
+// references; a table's own is held while stacks are mapped to it, which takes long. No thread
+// takes one of them while it holds the other.
 #include "querier/block/block_names.h"
 
 #include "sys/lock.h"
@@ -163,8 +167,9 @@ struct block_names *block_names_map(struct block_names_set *s, str service, stru
     struct arena scratch;
     arena_init(&scratch, s->memory, SIZE_MAX);
     pthread_rwlock_wrlock(&n->lock);
+    assert(!lock_is_mine(&s->lock));
     bool ok = map_stacks(n, &scratch, t, *map, e);
-    *rows = n->symbols.t.stack_count;
+    *rows = n->symbols.t.stack_count;  // sums of this block have so many rows
     pthread_rwlock_unlock(&n->lock);
     arena_release(&scratch);
     if (!ok) {

@@ -21,6 +21,7 @@ struct reading {
 
 bool block_add_node(struct block_walk *w, struct block_nodes *s, struct block_node_use use, err *e)
 {
+    assert(use.unit && use.unit->index && use.node->frame < use.unit->index->nodes_at.n);
     if (!arena_grow(&w->wave, &s->v, &s->cap, s->n + 1, sizeof *s->v)) return block_no_room(w, e);
     s->v[s->n++] = use;
     return true;
@@ -73,7 +74,7 @@ static bool use_kept(struct reading *r, const struct block_node_use *v, size_t n
         err why = {0};
         if (i && !same_frame(&v[i - 1], &v[i])) at++;
         assert(at < count);
-        if (o->faulty) continue;
+        if (o->faulty) continue;  // its other frames are of no use either: the plan is made anew
         if (wants[at].why) {
             ok = block_note(r->w, o, wants[at].why, e);
         } else if (!use(r, &v[i], &wants[at].kept->vectors, &why)) {
@@ -81,6 +82,7 @@ static bool use_kept(struct reading *r, const struct block_node_use *v, size_t n
         }
         ok = ok && req_alive(r->w->req, e);
     }
+    // After a failure too; blocks_unref takes those that were not loaded (NULL).
     for (size_t i = 0; i < count; i++)
         blocks_unref(r->w->blocks, wants[i].kept);
     return ok;
@@ -137,7 +139,7 @@ uint64_t block_weigh_nodes(struct block_nodes *s)
     for (size_t i = 0; i < s->n; i++) {
         const struct block_frame *f = frame_of(&s->v[i]);
         if (i == 0 || !same_frame(&s->v[i - 1], &s->v[i])) bytes += f->extent.stored;
-        bytes += f->extent.raw / MAX(f->count, 1);
+        bytes += f->extent.raw / MAX(f->count, 1);  // an estimate: vectors of a frame differ
     }
     return bytes;
 }

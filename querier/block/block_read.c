@@ -9,6 +9,11 @@
 //        release the sections
 //
 // So memory follows the answer and a wave, not the range of the question.
+//
+// What goes wrong with one object (damaged, gone) is noted for that object, and the others are read
+// (block_note); the caller plans again without it. What would go wrong with any (no memory, the
+// time is over) ends the question. References to what the cache keeps are given back in both cases:
+// release_wave, block_walk_end.
 #include "querier/block/block_read.h"
 
 #include "base/search.h"
@@ -213,6 +218,7 @@ static int by_number(const void *a, const void *b)
 // look at ids (may_skip).
 static bool list_skipped(struct block_walk *w)
 {
+    assert(!w->ask.skip_ms);
     if (!w->ask.skip || w->ask.skip->n == 0) {
         w->ask.skip = NULL;
         return true;
@@ -257,6 +263,7 @@ static bool list_objects(struct block_walk *w, const struct level_plan *p)
 
 static bool load_footers(struct block_walk *w, err *e)
 {
+    assert(w->unit_count == 0);  // units borrow from footers
     struct block_want *v = ARENA_ARRAY(&w->arena, struct block_want, w->object_count);
     if (!v) return block_no_room(w, e);
     for (size_t i = 0; i < w->object_count; i++)
@@ -284,6 +291,7 @@ static bool concerns(const struct block_walk *w, const struct block_service_ref 
 {
     uint32_t pack = block_pack(s->name);
     *does = false;
+    // A block may hold more services than the piece is of: others answer for those.
     if (pack < p->pack_lo || pack > p->pack_hi) return true;
     for (uint32_t i = 0; i < s->dataset_count && !*does; i++) {
         const struct block_dataset *d = &s->datasets[i];
@@ -302,6 +310,7 @@ static bool add_unit(struct block_walk *w, struct block_object *o,
         bool does = false;
         if (!concerns(w, s, o->pieces[i], &does, e)) return false;
         if (!does) continue;
+        // Made late: most services of a large object concern nothing.
         if (!pieces) pieces = ARENA_ARRAY(&w->arena, const struct level_piece *, o->piece_count);
         if (!pieces) return block_no_room(w, e);
         pieces[n++] = o->pieces[i];
@@ -377,6 +386,7 @@ static bool list_needed(struct block_walk *w)
         most += lists[i].n;
     str *v = ARENA_ARRAY(&w->arena, str, most);
     if (!v) return false;
+    assert(w->ask.needed_count == 0);
     for (size_t i = 0; i < q->selector.n; i++) {
         if (!comes_with_all(q->selector.v[i].name))
             v[w->ask.needed_count++] = q->selector.v[i].name;
@@ -386,6 +396,7 @@ static bool list_needed(struct block_walk *w)
             if (!comes_with_all(lists[i].v[k])) v[w->ask.needed_count++] = lists[i].v[k];
         }
     }
+    assert(w->ask.needed_count <= most);
     w->ask.needed = v;
     w->ask.only_all = needs_only_all(q);
     return true;
@@ -393,6 +404,7 @@ static bool list_needed(struct block_walk *w)
 
 bool block_walk_begin(struct block_walk *w, const struct level_plan *p, err *e)
 {
+    assert(w->blocks && w->req && w->m && w->out && w->ask.q && w->object_count == 0);
     arena_init(&w->arena, &w->m->memory, SIZE_MAX);
     arena_init(&w->wave, &w->m->memory, SIZE_MAX);
     if (!list_needed(w) || !list_skipped(w) || !list_objects(w, p)) return block_no_room(w, e);
@@ -438,12 +450,14 @@ static bool use_wants(struct block_walk *w, struct block_unit *u, const struct b
                       const struct block_want *symbols, err *e)
 {
     err damage = {0};
+    assert(!u->index_kept && !u->symbols_kept && !u->names_kept);
     const err *why = index->why ? index->why : symbols->why;
     u->index_kept = index->kept;
     *(symbols->part == BLOCK_PART_NAMES ? &u->names_kept : &u->symbols_kept) = symbols->kept;
     if (u->index_kept) u->index = &u->index_kept->index;
     if (u->symbols_kept) u->symbols = &u->symbols_kept->symbols;
     if (is_damaged(u, &damage)) {
+        // The references stay, for release_wave; but nobody reads what does not belong together.
         u->index = NULL;
         u->symbols = NULL;
         why = &damage;
@@ -456,6 +470,8 @@ static bool use_wants(struct block_walk *w, struct block_unit *u, const struct b
 
 static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
+    assert(n > 0 && n <= WAVE_UNITS);
+    // Indexes first, then symbols, so that a question without symbols loads the first half.
     struct block_want *wants = ARENA_ARRAY(&w->wave, struct block_want, 2 * n);
     if (!wants) return block_no_room(w, e);
     for (size_t i = 0; i < n; i++) {
@@ -500,7 +516,7 @@ static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
 // release_wave has to give back their sections. Returns the number of the others.
 static size_t keep_sound(struct block_unit *v, size_t n)
 {
-    size_t kept = 0;
+    size_t kept = 0;  // kept <= i: units are swapped, none is lost
     for (size_t i = 0; i < n; i++) {
         if (v[i].object->faulty) continue;
         struct block_unit u = v[kept];
@@ -550,12 +566,14 @@ static bool ask_footers(struct block_walk *w, err *e)
         if (q->stats && !block_stats_by_footer(w, &w->units[i], &done, e)) return false;
         if (!done) w->units[kept++] = w->units[i];
     }
+    assert(kept <= w->unit_count);
     w->unit_count = kept;
     return true;
 }
 
 bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, void *arg, err *e)
 {
+    // unit_count is asked each time: a wave may end the walk (prefetch_wave).
     for (size_t i = 0; i < w->unit_count;) {
         struct block_unit *v = &w->units[i];
         uint64_t bytes = unit_bytes(w, v);
@@ -567,6 +585,7 @@ bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, void *arg, err *e
             n++;
         }
         assert(n >= 1 && i + n <= w->unit_count);
+        // Once a wave, so that a question whose client left ends soon and not at its end.
         bool ok =
             req_alive(w->req, e) && load_wave(w, v, n, e) && fn(arg, w, v, keep_sound(v, n), e);
         release_wave(w, v, n);
@@ -580,6 +599,7 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
                 struct block_reads *out, err *e)
 {
     struct wants wants = {0};
+    assert(t->q && t->plan && (!t->excluded || t->q->tree.wanted));
     struct block_walk w = {.blocks = b,
                            .req = r,
                            .m = m,

@@ -53,6 +53,7 @@ struct reading {
 
 bool block_add_scan(struct block_walk *w, struct block_scans *s, struct block_scan scan, err *e)
 {
+    assert(scan.unit && scan.unit->index && scan.key < scan.unit->index->key_count);
     if (!arena_grow(&w->wave, &s->v, &s->cap, s->n + 1, sizeof *s->v)) return block_no_room(w, e);
     s->v[s->n++] = scan;
     return true;
@@ -115,6 +116,8 @@ uint64_t block_weigh_rows(const struct block_scan *v, size_t n)
             all += vectors->v[k].extent.stored + vectors->v[k].extent.raw;
             count += vectors->v[k].count;
         }
+        // An estimate, for choosing between two ways: vectors of all rows are taken for equally
+        // long.
         if (count) bytes += (uint64_t)((double)all * (double)rows_of(&v[i]) / (double)count);
     }
     return bytes;
@@ -185,6 +188,7 @@ static bool add_unit(struct reading *r, const struct block_scan *v, size_t n, er
     struct block_unit *u = v->unit;
     const struct block_index *x = u->index;
     const struct block_blooms *blooms = NULL;
+    assert(n > 0 && x);
     if (u->object->faulty) return true;
     if (!read_blooms(r, u, &blooms, e)) return false;
     for (uint32_t f = 0; f < x->heads.n && !u->object->faulty; f++) {
@@ -238,8 +242,9 @@ static bool use_frames(struct reading *r, const struct pending *v, size_t n, str
 {
     struct block_io io = {0};
     bool ok = block_fetch(r->w, &io, gets, get_count, e);
-    size_t get = 0;
+    size_t get = 0;  // pending rows and gets are in the same order, one get for each frame
     for (size_t i = 0; ok && i < n;) {
+        assert(get < get_count);
         size_t to = i + 1;
         while (to < n && same_frame(&v[i], &v[to]))
             to++;
@@ -455,6 +460,7 @@ bool block_scan_rows(struct block_walk *w, struct block_scan *v, size_t n,
     if (n == 0) return true;
     assert(want->fn && (!want->only_spans || want->spans));
     uint64_t before = w->out->rows;
+    // Unit by unit and in order of keys, so that frames are read in the order in which they lie.
     qsort(v, n, sizeof *v, by_unit_and_key);
     for (size_t i = 0; i < n;) {
         size_t to = i + 1;

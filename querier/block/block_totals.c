@@ -83,6 +83,7 @@ static bool is_of_one_point(const void *arg, const struct block_node *n)
 static bool take_key(struct totals *t, struct block_unit *u, uint32_t key,
                      const struct level_piece *p, err *e)
 {
+    assert(key < u->index->key_count && u->of_want);
     const struct block_key_ref *k = &u->index->keys[key];
     struct block_walk *w = t->w;
     if (t->q->call_site_count > 0) {
@@ -125,6 +126,7 @@ static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
 {
     struct totals_unit *own = ARENA_NEW(&t->w->wave, struct totals_unit);
     if (!own || !block_series_init(t->w, u, &own->series, e)) return block_no_room(t->w, e);
+    assert(u->index && (t->q->call_site_count == 0 || u->symbols));
     u->of_want = own;
     own->site = (struct site){.names = t->q->call_site, .n = t->q->call_site_count};
     if (own->site.n == 0) {
@@ -156,8 +158,12 @@ static bool add_unit(struct totals *t, struct block_unit *u, err *e)
 // last slot may reach beyond the last point, and counts there.
 static bool point_of_slot(const struct points *p, int64_t slot, int64_t width, int64_t *point)
 {
-    if (points_at(p, slot_start(slot + 1, width) - 1, point)) return true;
-    if (!points_at(p, slot_start(slot, width) + 1, point)) return false;
+    int64_t start = slot_start(slot, width);
+    int64_t end = slot_start(slot + 1, width);
+    // Slots come from blocks: one of no time at all belongs to no point, and has no ns before it.
+    if (start == INT64_MIN || end == INT64_MAX) return false;
+    if (points_at(p, end - 1, point)) return true;
+    if (!points_at(p, start + 1, point)) return false;
     *point = p->count - 1;
     return true;
 }
@@ -241,6 +247,7 @@ static bool use_frames(struct totals *t, const struct frame *v, size_t n, err *e
     return ok;
 }
 
+// Has the frame totals of any of these keys?
 static bool overlaps(const struct block_frame *f, const struct take *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -270,6 +277,7 @@ static bool read_totals(struct totals *t, err *e)
                 n = 0;
                 bytes = 0;
             }
+            assert(n < CHUNK_GETS);
             frames[n++] = (struct frame){u, f, &t->takes[i], to - i};
             bytes += at->extent.raw;
         }

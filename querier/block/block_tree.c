@@ -64,7 +64,7 @@ static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_ke
         const struct block_key_ref *k = &x->keys[i];
         if (k->class == BLOCK_SERIES && k->type == type && !k->sampled) rows += k->row_count;
     }
-    int64_t done = p->from_ns;  // up to here nodes and rows are chosen
+    int64_t done = p->from_ns;  // up to here nodes and rows are chosen; never goes back
     for (uint32_t i = 0; all && i < all->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[all->first_node + i];
         in_nodes += n->node.profiles;
@@ -164,6 +164,7 @@ static bool add_node(void *arg, const struct block_node_use *u, str columns, err
     struct tree *t = arg;
     struct tree_unit *own = u->unit->of_want;
     int64_t *sums = sums_of(t, u->unit, e);
+    assert(own);
     own->profiles += u->node->node.profiles;
     return sums && columns_add(columns, u->node->factor, sums, u->unit->index->stack_count, e);
 }
@@ -179,6 +180,8 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
         own->profiles++;
         return columns_add(columns, h->factor, sums, stacks, e);
     }
+    // The row's profile counts once, however many of its spans are asked for.
+    assert(h->spans);  // rows without any were left out (only_spans)
     bool found = false;
     for (uint32_t i = 0; i < h->spans->n; i++) {
         const struct block_span *span = &h->spans->v[i];
@@ -228,6 +231,8 @@ static bool add_by_name(struct tree *t, const struct block_unit *u, const int64_
         !mem_grow(&t->w->m->memory, &to->sums, &to->room, k->name_rows, sizeof *to->sums, e)) {
         return false;
     }
+    // All are added, also after one that does not fit: the question ends then, and the loop needs
+    // no way out.
     bool fits = true;
     for (uint32_t i = 0; i < k->stack_count; i++) {
         if (sums[i] != 0) fits = sum_add(&to->sums[k->to_names[i]], sums[i]) && fits;
@@ -285,6 +290,7 @@ static bool choose(struct tree *t, struct block_unit *v, size_t n, err *e)
                                        .traces = q->traces,
                                        .trace_count = q->trace_count};
     bool ok = span_filter_sort(&t->w->wave, &filter, &t->filter, e);
+    // Wants come one after the other, and each leaves its own here.
     for (size_t i = 0; i < n; i++)
         v[i].of_want = NULL;
     for (size_t i = 0; ok && i < n; i++)
@@ -309,6 +315,7 @@ bool block_read_tree(struct block_tree *all, struct block_walk *w, struct block_
     ok = ok && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
          block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     for (size_t i = 0; i < n; i++) {
+        // Also after a failure: sums are not of an arena, so they are freed one by one.
         if (!v[i].of_want) continue;
         ok = finish_unit(&t, &v[i], ok, e);
     }

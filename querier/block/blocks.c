@@ -2,7 +2,7 @@
 //
 // The cache. A section's entry goes through these states, all changes under the lock:
 //
-//     absent --a query wants it (look)--> placeholder, that query reads the section
+//     absent --a query wants it (inspect)--> placeholder, that query reads the section
 //     placeholder --parsed (publish)--> ready; each query that uses it holds a reference
 //     placeholder --failed, or no room (forget)--> absent
 //     ready --unused, room is needed (make_room)--> absent
@@ -58,6 +58,7 @@ struct store *blocks_store(const struct blocks *b)
 
 static void free_entry(struct block_kept *k)
 {
+    assert(!k->listed && !k->newer && !k->older);
     block_names_unref(k->names);
     arena_release(&k->arena);
     mem_free(k->budget, k, sizeof *k);
@@ -109,14 +110,17 @@ static void become_newest(struct blocks *b, struct block_kept *k)
     k->newer = NULL;
     *(b->newest ? &b->newest->newer : &b->oldest) = k;
     b->newest = k;
+    assert(b->oldest && !b->oldest->older);
 }
 
 static void leave_table(struct blocks *b, struct block_kept *k)
 {
     assert(lock_is_mine(&b->lock) && k->listed);
     struct block_kept **at = &b->buckets[k->hash % BUCKETS];
-    while (*at != k)
+    while (*at != k) {
+        assert(*at);
         at = &(*at)->next;
+    }
     *at = k->next;
     k->next = NULL;
     k->listed = false;
@@ -141,7 +145,7 @@ static bool make_room(struct blocks *b, size_t bytes)
         k = newer;
     }
     lock_give(&b->lock);
-    free_entries(gone);
+    free_entries(gone);  // without the lock: freeing large sections takes long
     return freed > 0;
 }
 
@@ -150,6 +154,8 @@ void blocks_unref(struct blocks *b, struct block_kept *k)
     if (!k) return;
     lock_take(&b->lock);
     assert(k->refs > 0);
+    // An entry of the table stays for other queries, however few use it; one that was made for this
+    // question alone goes.
     bool last = --k->refs == 0 && !k->listed;
     lock_give(&b->lock);
     if (last) free_entry(k);
@@ -292,6 +298,7 @@ static bool inspect(struct block_walk *walk, struct block_want *w, enum state *s
     if (!made) return false;
     lock_take(&b->lock);
     if (find(b, w, hash)) {
+        // It may be ready already: then the next round of blocks_load finds it.
         *state = OTHERS;
     } else {
         made->listed = true;
@@ -317,7 +324,7 @@ static void wake_others(struct blocks *b)
 // Removes the query's placeholder; queries that wait for it read the section themselves.
 static void forget(struct blocks *b, struct block_want *w)
 {
-    assert(w->mine && !w->kept->ready);
+    assert(w->mine && !w->kept->ready && w->kept->refs == 1);
     lock_take(&b->lock);
     leave_table(b, w->kept);
     lock_give(&b->lock);
@@ -330,7 +337,7 @@ static void forget(struct blocks *b, struct block_want *w)
 static void publish(struct blocks *b, struct block_want *w, struct block_kept *k)
 {
     struct block_kept *holder = w->kept;
-    assert(w->mine && !holder->ready && k->refs == 1);
+    assert(w->mine && !holder->ready && k->refs == 1 && !k->listed && k->hash == holder->hash);
     lock_take(&b->lock);
     leave_table(b, holder);
     k->listed = true;
@@ -391,6 +398,7 @@ static bool keep(struct block_walk *walk, const struct read_part *p, str bytes, 
 // The section cannot be had. The reason goes to the want; only a lack of memory ends the question.
 static bool fail(struct block_walk *walk, struct block_want *w, const err *why, err *e)
 {
+    assert(why->code && !w->why);
     if (w->mine) forget(walk->blocks, w);
     if (why->code == ERR_RESOURCE_EXHAUSTED) {
         *e = *why;
@@ -550,6 +558,7 @@ static bool wait_for_others(struct block_walk *walk, const struct block_want *w,
     struct blocks *b = walk->blocks;
     uint64_t hash = hash_of(w->object->name, place_of(w), w->part);
     lock_take(&b->lock);
+    // Under the lock that publish and forget take, so what ends the wait cannot slip in before it.
     const struct block_kept *k = find(b, w, hash);
     if (k && !k->ready) (void)cond_wait_until(&b->ready, &b->lock, clock_mono_ns() + WAIT_NS);
     lock_give(&b->lock);

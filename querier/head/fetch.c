@@ -43,6 +43,7 @@ static void give_up_silent(void *arg)
     const struct patience *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct call *c = &p->calls[i].http.call;
+        // A slow ingester answers probes, so it is not silent: its answer is waited for.
         if (p->silent[i] || call_is_over(c)) continue;
         p->silent[i] = members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
                                          p->began_mono_ns, p->limit_ns);
@@ -90,6 +91,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                          .began_mono_ns = clock_mono_ns(),
                          .limit_ns = (uint64_t)config->wait_for_ingesters};
     const struct call_watch watch = {.look = give_up_silent, .arg = &p};
+    // Hooked before any call is started: after that nothing here may fail.
     if (!set || !arena_defer(&r->arena, release_calls, set)) return arena_fail(&r->arena, e);
     if (!arena_ok(&r->arena, e)) return false;
 
@@ -157,6 +159,7 @@ struct speaker {
     size_t lost_cap;
 };
 
+// Fields of other numbers or types are passed over: a newer ingester may send them.
 static bool read_stream_info(str bytes, struct stream_row *row, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -230,7 +233,8 @@ static bool read_reply(struct arena *a, const struct head_reply *reply, struct s
     return pb_done(&r, e);
 }
 
-// The better answer of a stream comes first.
+// The better answer of a stream comes first: of those that have its rows a complete one, then that
+// of its owner, which has the newest rows; then by name, so that the choice is the same each time.
 static int by_stream_and_worth(const void *a, const void *b)
 {
     const struct stream_row *x = a;
@@ -256,7 +260,7 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
     str kept = arena_str(a, name);
     if (!arena_ok(a, e)) return false;
     assert(f->marks <= f->missing_count);
-    if (fetch_lacking(f) == 0) f->why = *why;
+    if (fetch_lacking(f) == 0) f->why = *why;  // the first reason is shown; marks have none
     f->missing[f->missing_count++] = kept;
     return true;
 }
@@ -264,7 +268,7 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
 bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e)
 {
     size_t before = f->missing_count;
-    err kept = f->why;
+    err kept = f->why;  // fetch_miss takes the reason if nothing else is missing yet
     if (!fetch_miss(a, f, name, &kept, e)) return false;
     f->why = kept;
     f->marks += f->missing_count - before;
@@ -319,6 +323,7 @@ static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
 // partial answer of the request shows what there is.
 static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
 {
+    // streams[i] is the stream of partials[i], so both get room before either gets a row.
     if (best->answered) {
         if (!arena_grow(a, &f->partials, &f->partial_cap, f->partial_count + 1,
                         sizeof *f->partials)) {
@@ -356,6 +361,7 @@ static bool check_twin(struct arena *a, const struct head_replies *replies,
                        const struct speaker *speakers, size_t i, struct fetched *f, err *e)
 {
     const struct speaker *s = &speakers[i];
+    assert(i < replies->n);
     for (size_t k = 0; k < i; k++) {
         const struct speaker *o = &speakers[k];
         if (!s->has_own || !o->has_own || !id128_eq(s->own, o->own)) continue;
@@ -392,6 +398,7 @@ static bool check_known(struct arena *a, const struct head_replies *replies,
 // The stream that the node has open itself: the first that it answered for as its owner.
 static void find_own(struct speaker *s, const struct stream_rows *rows, size_t from)
 {
+    assert(from <= rows->n && !s->has_own);
     for (size_t i = from; i < rows->n && !s->has_own; i++) {
         const struct stream_row *row = &rows->v[i];
         s->has_own = row->answered && s->node.n && str_eq(row->owner, s->node);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// merged.c - takes partial answers apart, field by field, and adds each field where it belongs.
+// Bytes come from other nodes: what cannot be read is an error, never an assertion.
 #include "querier/merge/merged.h"
 
 #include "codec/pb.h"
@@ -7,6 +10,7 @@
 bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool full_symbols,
                  err *e)
 {
+    // merged_release may be called whether this fails or not.
     *m = (struct merged){0};
     mem_budget_init(&m->memory, "querier.query_memory", parent, limit);
     arena_init(&m->arena, &m->memory, limit ? limit : SIZE_MAX);
@@ -99,6 +103,7 @@ static bool add_fields(struct merged *m, str partial, err *e)
         if (!ok) return false;
     }
     if (!pb_done(&r, e)) return false;
+    // Only now: the vector names rows of the symbols, which may come behind it.
     return vector.n == 0 || add_stacks(m, symbols, vector, e);
 }
 

@@ -133,6 +133,7 @@ static bool first_run(const struct level_ask *k, int64_t width, struct span in, 
 static void add_part(struct layout *l, const struct manifest_block *b, bool row_by_row, bool hollow,
                      struct span at)
 {
+    assert(at.from_ns < at.to_ns && l->pack_lo <= l->pack_hi);
     if (!arena_grow(l->arena, &l->parts, &l->part_cap, l->part_count + 1, sizeof *l->parts)) return;
     l->parts[l->part_count++] =
         (struct part){b, row_by_row, hollow, at.from_ns, at.to_ns, l->pack_lo, l->pack_hi};
@@ -190,6 +191,7 @@ static bool cut_rest(struct layout *l, size_t i, struct span at)
     if (!arena_grow(l->arena, &l->rest, &l->rest_cap, l->rest_count + 1, sizeof *l->rest)) {
         return false;
     }
+    // One span becomes none, one or two; those behind it move by as much.
     memmove(l->rest + i + now, l->rest + i + 1, (l->rest_count - i - 1) * sizeof *l->rest);
     if (has_left) l->rest[i] = left;
     if (has_right) l->rest[i + has_left] = right;
@@ -246,7 +248,7 @@ static void lay_window(struct layout *l, const struct level_parent *p, const str
         }
         if (cut && any_slot) l->slot_ns = MAX(l->slot_ns, width);
         bool has_left = l->rest[i].from_ns < run.from_ns;
-        if (!cut_rest(l, i, run)) return;
+        if (!cut_rest(l, i, run)) return;  // no memory: the plan fails at its end
         add_parent(l, p, w->cover->leaf_count == 0, run);
         add_leaves(l, run, w->cover);
         i += has_left;
@@ -261,6 +263,7 @@ static size_t count_worth(const struct layout *l, const struct level_parent *p)
         const struct level_window *w = &p->windows[i];
         struct span both = {MAX(w->from_ns, l->range.from_ns), MIN(w->to_ns, l->range.to_ns)};
         struct span run;
+        // (is_whole last, as it looks at leaves.)
         n += w->cover->leaf_count && first_run(l->ask, width, both, false, &run) && is_whole(l, w);
     }
     return n;
@@ -342,6 +345,7 @@ static bool has_packs(const struct layout *l, uint32_t lo, uint32_t hi)
 static void lay_packs(struct layout *l)
 {
     struct level_view *v = l->v;
+    assert(l->pack_lo <= l->pack_hi && l->range.from_ns < l->range.to_ns);
     l->parent_count = l->leaf_count = l->expired_count = 0;
     for (size_t i = 0; i < v->parent_count; i++) {
         const struct manifest_block *b = v->parents[i].block;
@@ -370,6 +374,7 @@ static void lay_packs(struct layout *l)
 
 static void lay_range(struct layout *l)
 {
+    // All of the attempt before is dropped: with other edges each block may serve another range.
     l->part_count = l->lacking_count = 0;
     l->slot_ns = 0;
     l->gone = l->gone_first = l->gone_last = false;
@@ -390,6 +395,7 @@ static const int64_t edges_of_totals[] = {1, SLOT_MINUTE, SLOT_HOUR, SLOT_DAY};
 // only just outside of a border (NEAR_NS).
 static struct span round_range(const struct level_ask *k, int64_t first, int64_t last)
 {
+    assert(first > 0 && last > 0);
     struct span outward = {level_down(k->from_ns, first), level_up(k->to_ns, last)};
     struct span near = outward;
     int64_t up = level_up(k->from_ns, first);
@@ -411,6 +417,7 @@ static void lay(struct layout *l)
     size_t to = 0;
     bool from_stays = false;  // rounding it does not help
     bool to_stays = false;
+    // It ends: each round widens an edge, or gives one up for good, or allows slots, once.
     for (;;) {
         assert(from <= last && to <= last);
         l->range = round_range(l->ask, edges[from], edges[to]);
@@ -438,6 +445,7 @@ static void lay(struct layout *l)
 
 // ---- result
 
+// (By address: any order of blocks will do here, the plan is sorted by kind and time at its end.)
 static int parts_by_time(const void *a, const void *b)
 {
     const struct part *x = a;
@@ -508,6 +516,7 @@ static void put_piece(struct level_plan *out, struct level_piece piece, enum lev
                       struct span at)
 {
     if (at.from_ns >= at.to_ns) return;
+    // A block says when its first and last row are: outside of that there is nothing to read.
     if (piece.object->block && !level_may_have(piece.object->block, at.from_ns, at.to_ns)) return;
     piece.use = use;
     piece.from_ns = at.from_ns;
@@ -536,6 +545,7 @@ static void put_parts(const struct layout *l, struct level_plan *out)
     for (size_t i = 0; i < l->part_count && out->pieces; i++) {
         const struct part *p = &l->parts[i];
         if (p->hollow) continue;
+        // Parts of a block are neighbours after join_packs, so each block has one object.
         if (!object || object->block != p->block) object = object_of(l->arena, p->block);
         if (!object) return;
         struct span at = {p->from_ns, p->to_ns};

@@ -35,6 +35,7 @@ static bool overlaps(const struct level_view *v, const struct manifest_block *b)
 static void add_leaf(struct level_view *v, const struct manifest_block *b)
 {
     const struct level_ask *k = v->ask;
+    assert(v->leaf_count < v->given->block_count);
     struct level_raw *leaf = &v->leaves[v->leaf_count++];
     *leaf = (struct level_raw){
         .block = b,
@@ -70,6 +71,7 @@ static bool add_window(struct level_view *v, const struct level_parent *p,
     if (w.from_ns >= w.to_ns || w.from_ns >= v->to_ns || w.to_ns <= v->from_ns) return true;
     for (size_t i = 0; i < c->leaf_count; i++) {
         enum level_leaf state = v->given->leaf(v->given->arg, c->leaves[i]);
+        // The parent is stale in this window: it sums a leaf whose rows are another leaf's now.
         if (state == LEVEL_DEAD) w.whole = false;
         if (state != LEVEL_EXPIRED) continue;
         w.expired = true;
@@ -86,12 +88,14 @@ static bool add_window(struct level_view *v, const struct level_parent *p,
 static bool add_parent(struct level_view *v, const struct manifest_block *b)
 {
     const struct level_ask *k = v->ask;
+    assert(v->parent_count < v->given->block_count);
     struct level_parent *p = &v->parents[v->parent_count++];
     *p = (struct level_parent){
         .block = b,
         .usable = b->classes && k->use != LEVEL_ROWS && (k->classes & ~b->classes) == 0 &&
                   !str_among(b->name, k->without, k->without_count),
     };
+    // Also of a parent that is not usable: its covers say which expired leaves there were.
     size_t first = v->window_count;
     for (size_t i = 0; i < b->cover_count; i++) {
         if (!add_window(v, p, &b->covers[i])) return false;
@@ -278,6 +282,7 @@ bool level_inspect(struct level_view *v, err *e)
         v->parents[i].windows = v->windows + first;
         first += v->parents[i].window_count;
     }
+    assert(first == v->window_count);
     if (v->leaf_count) qsort(v->leaves, v->leaf_count, sizeof *v->leaves, leaves_by_time);
     for (size_t i = 0; i < v->leaf_count; i++)
         v->longest_leaf = MAX(v->longest_leaf, v->leaves[i].to_ns - v->leaves[i].from_ns);

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// query.c - what a request asks for, checked and in the words of heads and blocks: ranges, steps,
+// ids, limits, and the message that ingesters get. Messages of errors are Pyroscope's where it has
+// them, as clients and dashboards show them.
 #include "querier/plan/query.h"
 
 #include "codec/pb.h"

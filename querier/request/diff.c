@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// diff.c - Diff: each side is a question of its own (read_side); both trees become one flame graph
+// (put_graph) or one table (put_functions).
 #include "querier/request/diff.h"
 
 #include "codec/pb.h"
@@ -50,6 +53,7 @@ static bool put_graph(struct answer *a, const struct side sides[2], int64_t max_
                       struct buf *out, err *e)
 {
     const struct stack_sums *room = room_of(sides);
+    assert(sides[0].tree.count > 0 && sides[1].tree.count > 0);  // an empty side has its root
     struct tree_shown shown = {0};
     size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
     bool ok = tree_flamegraph_diff(room->arena, &sides[0].tree, &sides[1].tree, max_nodes, &shown,

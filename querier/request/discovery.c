@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// discovery.c - the four lists are one question for label sets (labels_query), which differ in the
+// labels that they name: the profile type, one label, some, or only the names of all.
 #include "querier/request/discovery.h"
 
 #include "codec/pb.h"

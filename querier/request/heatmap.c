@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// heatmap.c - SelectHeatmap: the request (read_request), two questions, rows of cells by group
+// (make_rows), the message.
 #include "querier/request/heatmap.h"
 
 #include "codec/pb.h"
@@ -190,6 +193,7 @@ bool heatmap_select(struct answer *a, str in, struct buf *out, err *e)
     if (extent->extent.count == 0) return true;
     query_set_axis(&h.q.heat, extent->extent.least, extent->extent.largest);
     if (!answer_read(a, &h.q, &found, e)) return false;
+    assert(h.q.heat.bound_count == HEAT_BUCKETS);
     a->profiles += found->extent.count;
     h.arena = &found->arena;
     struct heat_row *rows;

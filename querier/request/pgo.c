@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pgo.c - cuts each stack to its last locations and adds its sum to the shorter one, in the same
+// table.
 #include "querier/request/pgo.h"
 
 #include "model/vector.h"
@@ -30,6 +33,7 @@ static bool add(struct trimmed *to, struct arena *a, uint32_t stack, int64_t val
     if (!arena_grow(a, &to->sums, &to->cap, (size_t)stack + 1, sizeof *to->sums)) {
         return arena_fail(a, e);
     }
+    assert(stack < to->cap);
     memset(to->sums + old, 0, (to->cap - old) * sizeof *to->sums);
     if (sum_add(&to->sums[stack], value)) return true;
     return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
@@ -54,6 +58,7 @@ bool pgo_trim(struct merge *m, struct arena *a, const struct pgo_options *o, con
             frames[0] = symbols_frame(&m->symbols, leaf, e);
             if (frames[0] == MAP_NONE) return false;
         }
+        // Frames were collected leaf first: the new stack is built from the root on.
         uint32_t stack = 0;
         while (n > 0) {
             stack = symbols_stack(&m->symbols, stack, frames[--n], e);

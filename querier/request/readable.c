@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// readable.c - reads the names back from the message that was just written, and appends their
+// demangled forms to it. Demanglers recurse, so they run on a thread with a stack of the size that
+// they need; without any mangled name there is no thread.
 #include "querier/request/readable.h"
 
 #include "codec/pb.h"
@@ -71,6 +75,7 @@ bool readable_put(struct answer *a, enum readable_place place, size_t mark, stru
     if (!any_mangled(place, r.message)) return true;
     buf_init(&r.text, a->querier->memory, DEMANGLE_TEXT_MAX);
     buf_init(&r.names, a->querier->memory, out->cap);
+    // This thread waits, so the request and its buffers are used by one thread at a time.
     bool ok = thread_call("demangle", DEMANGLE_STACK_BYTES, on_read, &r, e);
     if (ok && !r.ok) *e = r.e;
     ok = ok && r.ok;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// render.c - /pyroscope/render and render-diff, the routes of Pyroscope before its RPCs: one or two
+// questions (struct side), whose trees become a flame graph in JSON or a call graph, and whose
+// totals a timeline.
 #include "querier/request/render.h"
 
 #include "codec/json.h"
@@ -38,6 +42,7 @@ static bool read_side(struct answer *a, struct side *s, int64_t start_ms, int64_
     query_set_range(&s->q, &s->stacks.range);
     uint64_t profiles = a->profiles;
     if (!answer_read(a, &s->q, &s->merged, e)) return false;
+    assert(s->merged);
     a->profiles = profiles + s->merged->profiles;  // totals count the same ones again
     s->stacks.symbols = &s->merged->stacks.symbols.t;
     s->stacks.sums = s->merged->stacks.sums;
@@ -120,9 +125,11 @@ static bool put_groups(const struct side *s, struct group *v, size_t n, struct b
 {
     buf_byte(out, '{');
     for (size_t i = 0; i < n && !out->failed; i++) {
+        // Groups are in order of keys: equal ones are added up into the last of them.
         for (; i + 1 < n && str_eq(v[i].key, v[i + 1].key); i++) {
             if (!add_group(s, &v[i], &v[i + 1], e)) return false;
         }
+        assert(out->n > 0);
         if (out->p[out->n - 1] != '{') buf_byte(out, ',');
         json_put_string(out, v[i].key);
         buf_byte(out, ':');

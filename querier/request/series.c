@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// series.c - SelectSeries: reads the request, asks for totals by group and bucket, turns these into
+// rows of points (make_rows, make_points), and writes the message.
 #include "querier/request/series.h"
 
 #include "codec/pb.h"

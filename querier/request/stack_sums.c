@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stack_sums.c - the question for stacks (stack_sums_read), and what is made of its sums: a tree or
+// a pprof. Both take memory of the query's budget, so what that refuses is named
+// (stack_sums_failed).
 #include "querier/request/stack_sums.h"
 
 #include "querier/request/pgo.h"
@@ -62,7 +66,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
                      err *e)
 {
     struct query q = {.tree = {.wanted = true, .full_symbols = asked->for_pprof}};
-    *out = (struct stack_sums){.arena = a->arena};
+    *out = (struct stack_sums){.arena = a->arena};  // until there is an answer with its own
     q.selector.most = &a->selectors;
     if (!query_range(a->limits, a->now_wall_ns, asked->start_ms, asked->end_ms, &out->range, e) ||
         !query_add_type(a->arena, &q, str_of(asked->type_id), &out->type, e) ||

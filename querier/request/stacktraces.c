@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// stacktraces.c - SelectMergeStacktraces and SelectMergeSpanProfile: limits first, then one
+// question for sums of stacks, then the form that was asked for (put_graph, put_dot, put_pprof,
+// put_functions).
 #include "querier/request/stacktraces.h"
 
 #include "codec/pb.h"

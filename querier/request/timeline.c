@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// timeline.c - slots of a round step, at most about POINTS of them, and their JSON. Times are ms in
+// requests, seconds in the answer, and ns in the question.
 #include "querier/request/timeline.h"
 
 #include "sys/clock.h"
@@ -39,6 +42,7 @@ int64_t timeline_step(int64_t start_ms, int64_t end_ms)
 // Number of the slot that holds a time; slots before the epoch are negative.
 static int64_t slot_of(int64_t ms, int64_t step_s)
 {
+    assert(step_s > 0);
     int64_t step_ms = step_s * SECOND;
     return ms / step_ms - (ms % step_ms < 0);
 }
@@ -72,6 +76,7 @@ void timeline_print(const struct timeline *t, const uint64_t *samples, struct bu
     buf_z(out, "{\"startTime\":");
     buf_i64(out, t->start_s);
     buf_z(out, ",\"samples\":[");
+    // The last slot is the one in which the range ends: it is shown only if it has something.
     size_t n = t->slots + (samples[t->slots] != 0);
     for (size_t i = 0; i < n; i++) {
         if (i) buf_byte(out, ',');

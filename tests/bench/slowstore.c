@@ -30,7 +30,7 @@ int main(int argc, char **argv)
                        strtoull(argv[2], NULL, 10) * (uint64_t)NS_PER_MS);
     memstore_reset_totals(w.store);
     double begun = seconds();
-    settle(&w);
+    work_until_done(&w);
     double absorbed = seconds();
     uint64_t deleted = slow_sweep(&w);
     double done = seconds();

@@ -4,8 +4,8 @@
 bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
              err *e)
 {
-    struct job_made made;
-    struct job_made *const all[] = {&made};
+    struct job_result made;
+    struct job_result *const all[] = {&made};
     bool ok = job_make(b, r, j, &made, e);
     *out = made.report;
     if (ok) {

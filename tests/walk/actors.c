@@ -131,7 +131,9 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
 // failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
-    for (unsigned i = 1; i <= MIN(number, 12u); i++) {
+    // While a log is read again many pushes fail, so the first of them lies further back.
+    unsigned from = w->mistake == READY_EARLY ? (unsigned)roll(&w->dice, 40) : 0;
+    for (unsigned i = 1 + from; i <= MIN(number, from + 12); i++) {
         *again = number - i;
         if (atomic_load(&w->rows[*again].acked) || roll(&w->dice, 2)) continue;
         return clock_wall_ns() - w->rows[*again].pushed_ns < AGAIN_NS;
@@ -392,9 +394,15 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     bool wrong = w->mistake == TOO_EARLY || w->mistake == DROPPED;
     if (wrong && roll(d, 4) == 0)
         (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
+    const struct job_way way = {.retention_ns = w->retention_ns,
+                                .mistake = w->mistake == HASTY         ? JOB_HASTY
+                                           : w->mistake == NAMED_AGAIN ? JOB_AGAIN
+                                           : w->mistake == STAYS_TAKEN ? JOB_KEPT
+                                                                       : JOB_RIGHT,
+                                .taken = &w->taken,
+                                .copies = w->mistake == HURRIED ? NULL : w->copies};
     enum compact_end end =
-        walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX),
-                 w->mistake == HASTY, w->mistake == HURRIED ? NULL : w->copies, &e);
+        walk_job(ms, seat->store, &w->memory, r, TENANT, &way, roll(d, UINT64_MAX), &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)
@@ -488,6 +496,7 @@ static void *act(void *arg)
     struct actor *a = arg;
     struct world *w = a->w;
     if (has_seat(a)) clocks_choose(w, &a->dice);
+    if (has_seat(a) && w->mistake == ULID_ALONE) clocks_choose_ahead(w, a->kind == ACT_SWEEP);
     switch (a->kind) {
     case ACT_FLUSH:
         flush(w, &w->nodes[a->node], &a->req, false);
@@ -549,6 +558,9 @@ bool walk_start(struct world *w, enum actor_kind kind)
     pthread_mutex_unlock(&w->lock);
     if (!a) return false;
     if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
+    // The sweep has to find what a job made and has not named yet: it must not take longer.
+    bool quick = kind == ACT_SWEEP && w->mistake == ULID_ALONE;
+    if (quick) memstore_set_page(a->seat.inner, 10000);
     unsigned moves = gate_moves(&w->gate);
     assert_true(thread_start(&a->thread, "actor", act, a, &e));
     gate_settle(&w->gate, moves);
@@ -623,7 +635,8 @@ void walk_settle(struct world *w)
         walk_ask(w, &w->dice, true);
     }
     seat.dead = false;
-    if (must && !world_failed(w)) check_objects(w, &seat, &r);
+    bool done = must || w->mistake == STAYS_TAKEN;
+    if (done && !world_failed(w)) check_objects(w, &seat, &r);
     req_release(&r);
     seat_close(&seat);
 }

@@ -29,6 +29,11 @@ void clocks_choose(struct world *w, struct dice *d)
     clock_wall_here = w->clocks[roll(d, COUNT(w->clocks))];
 }
 
+void clocks_choose_ahead(const struct world *w, bool sweeper)
+{
+    clock_wall_here = sweeper ? w->clocks[1] : 0;
+}
+
 // A clock by which everything was seen long ago.
 static int64_t runaway(void)
 {

@@ -12,6 +12,9 @@ void clocks_close(struct world *w);
 // The calling thread is one of the world's compactors from now on, with its clock.
 void clocks_choose(struct world *w, struct dice *d);
 
+// Sweepers are ahead, others right: for one that is behind nothing is due yet.
+void clocks_choose_ahead(const struct world *w, bool sweeper);
+
 // What is seen by the one process that sweeps; two sweeps are never under way at once.
 bool clocks_sweep(struct world *w, struct manifests *ms, struct req *r, struct manifest_sweep *s,
                   err *e);

@@ -10,22 +10,80 @@ static bool counts(void *arg, id128 leaf)
     return manifest_counts(arg, leaf);
 }
 
-static bool run_hastily(const struct job_bench *b, struct req *r, const struct task *j, err *e)
+// ---- a job done wrong
+
+// The change counts as one of a leaf that nobody else can have absorbed.
+static bool name_again(const struct job_bench *b, struct req *r, const struct job_result *made,
+                       err *e)
 {
-    struct job_made made;
-    struct job_made *const all[] = {&made};
+    struct manifest_change c = {.add_count = made->n,
+                                .begun_ns = b->begun_ns,
+                                .begun_boot_ns = b->begun_boot_ns};
+    struct manifest_block *add = ARENA_ARRAY(&r->arena, struct manifest_block, made->n + 1);
+    for (size_t i = 0; i < made->n; i++) {
+        add[i] = made->blocks[i];
+        add[i].source_count = 0;
+    }
+    c.add = add;
+    return manifest_commit(b->manifests, r, b->tenant, &c, NULL, e);
+}
+
+static bool run_wrongly(const struct job_bench *b, struct req *r, const struct task *j,
+                        enum job_mistake mistake, err *e)
+{
+    struct job_result made;
+    struct job_result *const all[] = {&made};
     bool ok = job_make(b, r, j, &made, e);
     bool named = ok && job_commit(b, r, all, 1, e);
-    for (size_t i = 0; ok && !named && i < made.n; i++)
+    bool refused = ok && !named && e->code == ERR_ABORTED;
+    bool leaf = j->kind == JOB_LEAF || j->kind == JOB_FOLD;
+    if (mistake == JOB_AGAIN && refused && leaf) named = name_again(b, r, &made, e);
+    for (size_t i = 0; mistake == JOB_HASTY && ok && !named && i < made.n; i++)
         (void)!store_delete(b->store, r, made.blocks[i].name, &(err){0});
     job_release(&made);
     return named;
 }
 
-enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
-                          struct req *r, str tenant, int64_t retention_ns, uint64_t random,
-                          bool hasty, struct copies *copies, err *e)
+// ---- jobs that stay taken
+
+static bool is_taken(struct taken_jobs *t, const struct task *j)
 {
+    bool found = false;
+    pthread_mutex_lock(&t->lock);
+    for (unsigned i = 0; i < t->n && !found; i++)
+        found = t->v[i].kind == (int)j->kind && t->v[i].from_hour == j->from_hour;
+    pthread_mutex_unlock(&t->lock);
+    return found;
+}
+
+static void keep_taken(struct taken_jobs *t, const struct task *j)
+{
+    pthread_mutex_lock(&t->lock);
+    if (t->n < COUNT(t->v)) {
+        t->v[t->n].kind = (int)j->kind;
+        t->v[t->n++].from_hour = j->from_hour;
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+// One of the first four that are free; NULL: there is none.
+static const struct task *choose(const struct plan *p, const struct job_way *way, uint64_t random)
+{
+    const struct task *first[4];
+    size_t n = 0;
+    for (size_t i = 0; i < p->n && n < COUNT(first); i++) {
+        bool taken = way->mistake == JOB_KEPT && is_taken(way->taken, &p->jobs[i]);
+        if (!taken) first[n++] = &p->jobs[i];
+    }
+    return n ? first[random % n] : NULL;
+}
+
+enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
+                          struct req *r, str tenant, const struct job_way *way, uint64_t random,
+                          err *e)
+{
+    const int64_t retention_ns = way->retention_ns;
+    struct copies *copies = way->copies;
     const struct plan_settings often = {.fold_interval = SLOT_HOUR,
                                         .pack_interval = 6 * SLOT_HOUR,
                                         .window_interval = SLOT_DAY,
@@ -60,13 +118,17 @@ enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budg
     state.blocks = manifest_blocks(snap.manifest, &state.block_count);
     bool ok = plan_make(&r->arena, &state, &often, &plan, e);
     if (ok && copies) copies_wish(&view, plan.held, plan.held_count);
-    const struct task *job = ok && plan.n ? &plan.jobs[(random >> 1) % MIN(plan.n, 4u)] : NULL;
-    if (job) ok = hasty ? run_hastily(&bench, r, job, e) : job_run(&bench, r, job, &report, e);
+    const struct task *job = ok ? choose(&plan, way, random >> 1) : NULL;
+    if (job && way->mistake != JOB_RIGHT)
+        ok = run_wrongly(&bench, r, job, way->mistake, e);
+    else if (job)
+        ok = job_run(&bench, r, job, &report, e);
+    if (job && !ok && way->mistake == JOB_KEPT) keep_taken(way->taken, job);
     snapshot_release(&snap);
-    return !ok ? COMPACT_FAILED : plan.n ? COMPACT_DONE : COMPACT_NOTHING;
+    return !ok ? COMPACT_FAILED : job ? COMPACT_DONE : COMPACT_NOTHING;
 }
 
-// ---- mistakes
+// ---- changes that no job may make
 
 static bool names(const struct manifest_block *b, id128 leaf)
 {

@@ -4,7 +4,9 @@
 #include "sys/clock.h"
 #include "walk/world.h"
 
-#define LASTS_MOST 40  // turns at the gate
+// Turns at the gate. Under HURRIED a leaf has to be made, and to expire, meanwhile.
+#define LASTS_MOST 40
+#define LASTS_LONG 120
 
 static struct node *node_of(struct world *w, const struct seat *s)
 {
@@ -106,7 +108,8 @@ void stall_act(struct world *w, struct actor *a)
     unsigned times = s->times;
     pthread_mutex_unlock(&w->lock);
     if (!begins) return;
-    for (uint64_t lasts = roll(&a->dice, LASTS_MOST); lasts > 0; lasts--)
+    uint64_t most = w->mistake == HURRIED ? LASTS_LONG : LASTS_MOST;
+    for (uint64_t lasts = roll(&a->dice, most); lasts > 0; lasts--)
         gate_wait(&w->gate);
 
     pthread_mutex_lock(&w->lock);

@@ -12,14 +12,24 @@
 #include <stdlib.h>
 
 const char *const mistake_names[MISTAKES] = {
-    [NO_MISTAKE] = "none",      [MAN_FIRST] = "manfirst",
-    [UNNAMED] = "unnamed",      [LOST_PUT] = "lostput",
-    [BLIND] = "blind",          [OLD_ROOT] = "oldroot",
-    [NO_LOOSE] = "noloose",     [UNRAISED] = "unraised",
-    [NO_NAME] = "noname",       [READY_EARLY] = "readyearly",
-    [TOO_EARLY] = "tooearly",   [DROPPED] = "dropped",
-    [UNTOLD] = "untold",        [SILENT_LOSS] = "silentloss",
-    [ULID_ALONE] = "ulidalone", [HASTY] = "hasty",
+    [NO_MISTAKE] = "none",
+    [MAN_FIRST] = "manfirst",
+    [UNNAMED] = "unnamed",
+    [LOST_PUT] = "lostput",
+    [BLIND] = "blind",
+    [OLD_ROOT] = "oldroot",
+    [NO_LOOSE] = "noloose",
+    [UNRAISED] = "unraised",
+    [NO_NAME] = "noname",
+    [READY_EARLY] = "readyearly",
+    [TOO_EARLY] = "tooearly",
+    [DROPPED] = "dropped",
+    [UNTOLD] = "untold",
+    [SILENT_LOSS] = "silentloss",
+    [ULID_ALONE] = "ulidalone",
+    [HASTY] = "hasty",
+    [NAMED_AGAIN] = "namedagain",
+    [STAYS_TAKEN] = "staystaken",
     [HURRIED] = "hurried",
 };
 
@@ -340,6 +350,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->start_ns = clock_wall_ns() / SLOT_HOUR * SLOT_HOUR;
     mem_budget_init(&w->memory, "walk", NULL, 0);
     pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
     w->store = memstore_open();
@@ -351,6 +362,9 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     clocks_open(w);
     w->copies = copies_new(&w->memory);
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
+    // Another ingester would have what is lost; and what is passed over needs another one.
+    if (mistake == READY_EARLY) w->node_count = 1;
+    if (mistake == HURRIED) w->node_count = 2;
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);
@@ -383,4 +397,5 @@ void world_close(struct world *w)
     gate_release(&w->gate);
     pthread_cond_destroy(&w->change);
     pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->taken.lock);
 }

@@ -14,6 +14,7 @@
 #include "querier/block/blocks.h"
 #include "sys/clock.h"
 #include "unit/ingester/whole.h"
+#include "walk/compact.h"
 #include "walk/copies.h"
 #include "walk/gate.h"
 #include "walk/stall.h"
@@ -25,6 +26,17 @@
 #define WALK_TYPE      "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 
 // What is wrong on purpose: the walk must find it.
+//
+// Of two workers, or compactors, that share a tenant these are harmless by design, so that no walk
+// can find them:
+//
+//     both do a job       Jobs that are taken, and shares, only save work. The second commit is
+//                         refused, as the sources are absorbed or replaced (manifest_commit.c).
+//     a lost commit       The next plan is made from the newest manifest, which has not what the
+//     counts as done      commit had: the job is planned again.
+//
+// What is wrong with a refusal that is not obeyed is NAMED_AGAIN, with a job that nobody gives back
+// STAYS_TAKEN.
 enum mistake {
     NO_MISTAKE,
     MAN_FIRST,    // the querier's LIST and manifest are older than the heads' answers
@@ -42,6 +54,8 @@ enum mistake {
     SILENT_LOSS,  // nobody hears how many rows of a damaged log are missing
     ULID_ALONE,   // orphans go by the age in their name alone, and no commit looks for its blocks
     HASTY,        // blocks of a commit that failed are deleted, whatever became of it
+    NAMED_AGAIN,  // a leaf whose sources another worker absorbed first is named all the same
+    STAYS_TAKEN,  // a job that fails or gives way stays taken, so that no worker does it
     HURRIED,      // leaves expire though ingesters may hold copies of their rows
     MISTAKES
 };
@@ -122,6 +136,7 @@ struct world {
     int64_t clocks[3];     // by which those of compactors are off
     struct sweep_seen seen;
     struct copies *copies;
+    struct taken_jobs taken;
     struct store *store;  // nobody's: never waits, never fails
     struct seat querier_seat;
     struct config *config;

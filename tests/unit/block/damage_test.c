@@ -141,12 +141,37 @@ static void claims_cost_nothing(void **state)
     arena_release(&a);
 }
 
+// A checksum says that bytes are as they were written, not that their writer was right. Readers
+// look at the slot behind a total's, which must be a time.
+static void a_slot_of_totals_beyond_all_times_is_damage(void **state)
+{
+    (void)state;
+    // One part of one total: its slot, the same for all; a sum of 0; one profile.
+    static const char *const frames[] = {
+        "\x01\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x01\x02",  // INT64_MAX
+        "\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x01\x02",  // INT64_MIN
+    };
+    for (size_t i = 0; i < COUNT(frames); i++) {
+        struct arena a;
+        struct block_total *v = NULL;
+        err e = {0};
+        arena_init(&a, NULL, (size_t)1 << 20);
+        assert_false(block_totals_parse(&a, str_make(frames[i], 15), 1, &v, &e));
+        assert_int_equal(e.code, ERR_DATA_LOSS);
+        assert_non_null(strstr(e.msg, "a slot of totals is of no time"));
+        arena_release(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ARENA_TEST(every_flipped_bit_is_found), ARENA_TEST(every_cut_is_found),
-        ARENA_TEST(trailers_are_checked),       ARENA_TEST(what_is_no_block_is_told),
+        ARENA_TEST(every_flipped_bit_is_found),
+        ARENA_TEST(every_cut_is_found),
+        ARENA_TEST(trailers_are_checked),
+        ARENA_TEST(what_is_no_block_is_told),
         ARENA_TEST(claims_cost_nothing),
+        ARENA_TEST(a_slot_of_totals_beyond_all_times_is_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,30 @@ static void lies_are_refused(void **state)
     }
 }
 
+// Each self is within its bar, but not beside the bars below: the sum over "a" would not fit 64
+// bits.
+static void self_has_its_place_beside_the_bars_below(void **state)
+{
+    (void)state;
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    struct flame_function *v = NULL;
+    size_t n = 0;
+    err e = {0};
+    int64_t root[] = {0, INT64_MAX, 0, 0};
+    int64_t below[] = {0, INT64_MAX, INT64_MAX, 1};
+    arena_init(&a, NULL, 1 << 20);
+    graph_init(&x);
+    add_level(&x, root, 4);
+    add_level(&x, below, 4);
+    add_level(&x, below, 4);
+    bool ok = flame_read(&a, &x.g, &f, &e) && flame_functions(&f, &a, &v, &n, &e);
+    assert_false(ok);
+    assert_non_null(strstr(e.msg, "level 2 has bars that leave no room for the self"));
+    arena_release(&a);
+}
+
 static void nothing_is_nothing(void **state)
 {
     (void)state;
@@ -239,6 +263,7 @@ int main(void)
         cmocka_unit_test(levels_become_collapsed_text),
         cmocka_unit_test(functions_have_self_and_total),
         cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(self_has_its_place_beside_the_bars_below),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(picture_is_as_wide_as_the_terminal),
         cmocka_unit_test(names_of_a_tree_are_cut_on_narrow_terminals_too),

@@ -31,7 +31,7 @@ static void hours_days_and_windows_add_up(void **state)
             fleet_hour(&w.fleet, HOUR_0 + day * 24 + hour, 25);
     }
     fleet_flush(&w.fleet, w.store, 0, 10);
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_LEAF], 44);
     assert_int_equal(w.jobs[JOB_HOUR], 11);
     // So few rows serve for series themselves; the window has all else that days have.
@@ -41,7 +41,7 @@ static void hours_days_and_windows_add_up(void **state)
     assert_int_equal(check_all(&w, BLOCK_DAYS), 1);
     // Before they go hours and days get the sums of series.
     w.settings.raw_retention = SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(check_all(&w, BLOCK_RAW), 0);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 11);
     assert_int_equal(count_with_series(&w, BLOCK_HOURS), 11);
@@ -60,7 +60,7 @@ static void late_rows_become_deltas_which_are_folded(void **state)
     for (int64_t hour = 0; hour < 4; hour++)
         fleet_hour(&w.fleet, HOUR_0 + hour, 40);
     fleet_flush(&w.fleet, w.store, 0, 20);
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(check_all(&w, BLOCK_RAW), 4);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 1);
     assert_int_equal(check_all(&w, BLOCK_DAYS), 1);
@@ -72,14 +72,14 @@ static void late_rows_become_deltas_which_are_folded(void **state)
     size_t copy[] = {40, 41, 42};
     fleet_segment(&w.fleet, w.store, copy, 3, true);
     uint64_t duplicates = w.duplicates;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_LEAF], 6);
     assert_true(w.duplicates >= duplicates + 3);
     assert_int_equal(w.jobs[JOB_FOLD], 0);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 1);
     // The next night.
     now_ns += SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 2);
     assert_int_equal(check_all(&w, BLOCK_RAW), 4);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 1);
@@ -97,7 +97,7 @@ static void packs_are_cut_by_size(void **state)
     for (int64_t hour = 0; hour < 3; hour++)
         fleet_hour(&w.fleet, HOUR_0 + hour, 60);
     fleet_flush(&w.fleet, w.store, 0, 20);
-    settle(&w);
+    work_until_done(&w);
     assert_true(check_all(&w, BLOCK_RAW) >= 9);
     assert_true(check_all(&w, BLOCK_HOURS) > 1);
     assert_true(check_all(&w, BLOCK_DAYS) >= 1);
@@ -139,7 +139,7 @@ static void a_service_that_is_too_large_is_cut_by_its_series(void **state)
     for (int64_t hour = 0; hour < 3; hour++)
         fleet_hour(&w.fleet, HOUR_0 + hour, 900);
     fleet_flush(&w.fleet, w.store, 0, 200);
-    settle(&w);
+    work_until_done(&w);
     size_t raw = check_parts(&w, BLOCK_RAW);
     assert_true(raw >= 9);
     check_all(&w, BLOCK_RAW);
@@ -154,10 +154,10 @@ static void a_service_that_is_too_large_is_cut_by_its_series(void **state)
     size_t copy[] = {1000, 1001, 1002};
     fleet_segment(&w.fleet, w.store, copy, 3, true);
     uint64_t duplicates = w.duplicates;
-    settle(&w);
+    work_until_done(&w);
     assert_true(w.duplicates >= duplicates + 3);
     now_ns += SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     assert_true(w.jobs[JOB_FOLD] > 0);
     check_all(&w, BLOCK_RAW);
     check_all(&w, BLOCK_HOURS);
@@ -167,7 +167,7 @@ static void a_service_that_is_too_large_is_cut_by_its_series(void **state)
     fleet_hour(&w.fleet, HOUR_0 + 5, 900);
     fleet_flush(&w.fleet, w.store, w.fleet.n - 900, 200);
     now_ns += SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     check_all(&w, BLOCK_RAW);
     check_all(&w, BLOCK_HOURS);
     check_all(&w, BLOCK_DAYS);
@@ -235,7 +235,7 @@ static void a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider(void
         for (int64_t k = 0; k < 3; k++)
             add_huge(&w, first + cases[i].hours[k], 2 + 20 * k);
         fleet_flush(&w.fleet, w.store, 0, 200);
-        settle(&w);
+        work_until_done(&w);
         assert_int_equal(w.failed, 0);
         assert_int_equal(count_gaps(&w, BLOCK_HOURS), cases[i].gaps[0]);
         assert_int_equal(count_gaps(&w, BLOCK_DAYS), cases[i].gaps[1]);
@@ -247,7 +247,7 @@ static void a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider(void
         assert_int_equal(work_once(&w), 0);
         // Rows that nothing else has the sums of stay.
         w.settings.raw_retention = SLOT_DAY;
-        settle(&w);
+        work_until_done(&w);
         assert_int_equal(check_all(&w, BLOCK_RAW), cases[i].gaps[1] ? 6 : 0);
         world_release(&w);
     }
@@ -272,17 +272,17 @@ static void leaves_of_a_complete_day_become_one(void **state)
     for (int64_t hour = 3; hour < 22; hour += 3)
         fleet_hour(&w.fleet, HOUR_0 + hour, 30);
     fleet_flush(&w.fleet, w.store, 0, 20);
-    settle(&w);
+    work_until_done(&w);
     check_counts(&w, 7, 1, 0);
     // What was made of the hours goes with them.
     now_ns = slot_start(HOUR_0 + 26, SLOT_HOUR);
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 1);
     check_counts(&w, 1, 1, 1);
     assert_int_equal(count_spared(&w), 1);
     size_t jobs = w.jobs[JOB_HOUR] + w.jobs[JOB_DAY] + w.jobs[JOB_FOLD];
     now_ns += 3 * SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_HOUR] + w.jobs[JOB_DAY] + w.jobs[JOB_FOLD], jobs);
     world_release(&w);
 }
@@ -332,7 +332,7 @@ static void an_hour_of_a_day_is_read_without_the_vectors_of_others(void **state)
     for (int64_t hour = 0; hour < 3; hour++)
         fleet_hour(&w.fleet, HOUR_0 + 7 * hour, 24000);
     fleet_flush(&w.fleet, w.store, 0, 8000);
-    settle(&w);
+    work_until_done(&w);
     req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
     arena_init(&a, NULL, SIZE_MAX);
     struct manifest *m = manifest_newest(w.manifests, &r, S(FLEET_TENANT), &fault);
@@ -390,7 +390,7 @@ static void sums_that_are_no_fewer_bytes_than_rows_are_not_written(void **state)
         for (int hour = 0; hour < cases[i].hours; hour++)
             fleet_hour(&w.fleet, HOUR_0 + hour, cases[i].rows);
         fleet_flush(&w.fleet, w.store, 0, 4000);
-        settle(&w);
+        work_until_done(&w);
         if (cases[i].spared) check_counts(&w, 1, 1, 1);
         uint64_t raw = bytes_of(&w, BLOCK_RAW);
         uint64_t hours = bytes_of(&w, BLOCK_HOURS);
@@ -423,7 +423,7 @@ static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
     for (int64_t hour = 0; hour < 4; hour++)
         fleet_hour(&w.fleet, HOUR_0 + 2 * hour, 40);
     fleet_flush(&w.fleet, w.store, 0, 20);
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 1);
     assert_int_equal(w.jobs[JOB_HOUR], 1);
     check_counts(&w, 1, 1, 1);
@@ -435,18 +435,18 @@ static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
     size_t copy[] = {40, 41, 42};
     fleet_segment(&w.fleet, w.store, copy, 3, true);
     uint64_t duplicates = w.duplicates;
-    settle(&w);
+    work_until_done(&w);
     assert_true(w.duplicates >= duplicates + 3);
     assert_int_equal(w.jobs[JOB_FOLD], 1);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 1);
     now_ns += SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 2);
     check_counts(&w, 1, 1, 1);
     // Rows go once the day has them.
     assert_int_equal(count_spared(&w), 1);
     w.settings.raw_retention = SLOT_DAY;
-    settle(&w);
+    work_until_done(&w);
     check_counts(&w, 0, 1, 1);
     assert_int_equal(count_spared(&w), 0);
     assert_int_equal(count_with_series(&w, BLOCK_HOURS), 1);
@@ -463,7 +463,7 @@ static void leaves_of_a_day_that_are_large_stay(void **state)
     for (int64_t hour = 0; hour < 4; hour++)
         fleet_hour(&w.fleet, HOUR_0 + hour, 40);
     fleet_flush(&w.fleet, w.store, 0, 20);
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 0);
     check_counts(&w, 4, 1, 1);
     world_release(&w);

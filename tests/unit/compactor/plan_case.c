@@ -28,7 +28,7 @@ bool plan_case_counts(void *arg, id128 leaf)
 {
     const struct ids *ids = arg;
     char c = (char)leaf.b[15];
-    for (const struct made *b = ids->blocks; b && b->kind; b++) {
+    for (const struct case_block *b = ids->blocks; b && b->kind; b++) {
         if (b->kind == 'r' && b->id == c) return true;
     }
     return ids->expired && strchr(ids->expired, c);
@@ -39,7 +39,7 @@ int64_t plan_case_hours(double h)
     return slot_start(PLAN_HOUR_0, SLOT_HOUR) + (int64_t)(h * (double)SLOT_HOUR);
 }
 
-static void make_covers(struct arena *a, const struct made *m, struct manifest_block *b)
+static void make_covers(struct arena *a, const struct case_block *m, struct manifest_block *b)
 {
     struct manifest_cover *v = ARENA_ARRAY(a, struct manifest_cover, 64);
     const char *at = m->covers;
@@ -59,7 +59,7 @@ static void make_covers(struct arena *a, const struct made *m, struct manifest_b
     b->covers = v;
 }
 
-static size_t make_blocks(struct arena *a, const struct made *m, struct manifest_block *v,
+static size_t make_blocks(struct arena *a, const struct case_block *m, struct manifest_block *v,
                           bool *damaged)
 {
     size_t n = 0;

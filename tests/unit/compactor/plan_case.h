@@ -13,7 +13,7 @@
 extern const struct plan_settings plan_usual;
 
 // A block: kind, hours, when it was made, which leaves each of its windows names ("a" is leaf a).
-struct made {
+struct case_block {
     char kind;  // 'r' leaf, 'h' hour nodes, 'd' a day, 'w' a window; without series 'b' hour nodes,
                 // 'e' a day; 's' hour nodes that are spared; 0: end
     char id;
@@ -27,22 +27,22 @@ struct made {
 
 struct plan_case {
     const char *name;
-    double now;                 // hours
-    const char *segments;       // hours of them, "1 1 7"
-    uint64_t day_leaf;          // bytes below which leaves of a day become one
-    const struct made *blocks;  // in the manifest's order
-    const char *expired;        // leaves that are gone but count
-    bool asked;                 // somebody waits for it
-    size_t much;                // so many sources are much
-    unsigned much_bytes;        // so many bytes are
-    const char *want;           // "leaf@1 hour@0+3 retire@5"
-    const char *later;          // kinds of jobs that wait for their interval; NULL: not looked at
+    double now;                       // hours
+    const char *segments;             // hours of them, "1 1 7"
+    uint64_t day_leaf;                // bytes below which leaves of a day become one
+    const struct case_block *blocks;  // in the manifest's order
+    const char *expired;              // leaves that are gone but count
+    bool asked;                       // somebody waits for it
+    size_t much;                      // so many sources are much
+    unsigned much_bytes;              // so many bytes are
+    const char *want;                 // "leaf@1 hour@0+3 retire@5"
+    const char *later;  // kinds of jobs that wait for their interval; NULL: not looked at
 };
 
 // The leaves that count.
 struct ids {
     const char *expired;
-    const struct made *blocks;
+    const struct case_block *blocks;
 };
 bool plan_case_counts(void *arg, id128 leaf);  // arg: struct ids
 
@@ -74,11 +74,11 @@ void plan_case_check(const struct plan_case *c);
         .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
         .covers = (covers_), .damaged = true                                               \
     }
-#define BLOCKS(...)       \
-    (const struct made[]) \
-    {                     \
-        __VA_ARGS__,      \
-        {                 \
-            .kind = 0     \
-        }                 \
+#define BLOCKS(...)             \
+    (const struct case_block[]) \
+    {                           \
+        __VA_ARGS__,            \
+        {                       \
+            .kind = 0           \
+        }                       \
     }

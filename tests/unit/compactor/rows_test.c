@@ -43,7 +43,7 @@ static void a_leaf_without_one_of_its_rows_is_not_named(void **state)
     }
     // The next try loses nothing: the sources are still there.
     w.may_fail = false;
-    settle(&w);
+    work_until_done(&w);
     assert_int_equal(check_all(&w, BLOCK_RAW), 1);
     assert_true(w.duplicates > 10);
     world_release(&w);
@@ -72,15 +72,15 @@ static void all_rows_are_counted_whatever_the_way_of_a_merge(void **state)
         for (int64_t hour = 0; hour < 3; hour++)
             fleet_hour(&w.fleet, HOUR_0 + hour, 200);
         fleet_flush(&w.fleet, w.store, 0, 20);
-        settle(&w);
+        work_until_done(&w);
         size_t before = w.fleet.n;
         fleet_hour(&w.fleet, HOUR_0 + 1, 20);
         fleet_flush(&w.fleet, w.store, before, 20);
         size_t copy[] = {40, 41, 42};
         fleet_segment(&w.fleet, w.store, copy, 3, true);
-        settle(&w);
+        work_until_done(&w);
         now_ns += SLOT_DAY;
-        settle(&w);
+        work_until_done(&w);
         assert_int_equal(w.failed, 0);
         assert_true(w.jobs[JOB_FOLD] > 0);
         assert_true(check_all(&w, BLOCK_RAW) > 0);

@@ -26,7 +26,7 @@ static void segments_of_a_slow_store_are_read_and_deleted_together(void **state)
     slow_fill(&w, SEGMENTS);
     memstore_set_turns(w.store, WIDTH, 0);
     memstore_reset_totals(w.store);
-    settle(&w);
+    work_until_done(&w);
     struct memstore_totals t = memstore_totals(w.store);
     uint64_t absorbed = turns(&w);
     assert_int_equal(w.jobs[JOB_LEAF], HOURS);

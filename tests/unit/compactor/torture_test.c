@@ -148,7 +148,7 @@ static void year_begin(void *arg)
         }
     }
     fleet_flush(&m->w.fleet, m->w.store, 0, 5);
-    settle(&m->w);
+    work_until_done(&m->w);
     // Late rows make leaves, folds, hours, days and the window anew.
     size_t before = m->w.fleet.n;
     fleet_hour(&m->w.fleet, HOUR_0 + 3, 2);

@@ -96,12 +96,12 @@ static void any_operation_of_the_store_may_fail(void **state)
             unmet = w.failed ? 0 : unmet + 1;  // the last operations were met
             w.may_fail = false;
             memstore_heal(w.store);
-            settle(&w);
+            work_until_done(&w);
             check_levels(&w);
             sweep_all(&w);
             check_levels(&w);
             w.settings.raw_retention = SLOT_DAY;
-            settle(&w);
+            work_until_done(&w);
             check_levels(&w);
             world_release(&w);
         }
@@ -124,7 +124,7 @@ static void a_slow_store_costs_time_only(void **state)
     world_init(&w, 11);
     fill(&w);
     memstore_set_hooks(w.store, slow, NULL, NULL);
-    settle(&w);
+    work_until_done(&w);
     check_levels(&w);
     assert_int_equal(w.failed, 0);
     sweep_all(&w);
@@ -193,7 +193,7 @@ static void a_root_that_landed_untold_keeps_its_blocks(void **state)
             memstore_set_hooks(w.store, NULL, NULL, NULL);
             assert_true(check_named(&w) > 0);
             w.may_fail = false;
-            settle(&w);
+            work_until_done(&w);
             check_levels(&w);
             sweep_all(&w);
             check_levels(&w);
@@ -255,7 +255,7 @@ static void two_compactors_absorb_each_segment_once(void **state)
         }
         assert_int_equal(leaves, 6);
         assert_true(folds >= (seed % 2 ? 3 : 0));
-        settle(&w);
+        work_until_done(&w);
         check_levels(&w);
         sweep_all(&w);
         world_release(&w);

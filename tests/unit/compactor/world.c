@@ -95,7 +95,7 @@ size_t work_once(struct world *w)
     return done;
 }
 
-void settle(struct world *w)
+void work_until_done(struct world *w)
 {
     for (int i = 0; work_once(w); i++)
         assert_true(i < 50);

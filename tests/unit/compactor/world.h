@@ -35,7 +35,7 @@ void world_release(struct world *w);
 
 // One plan and its jobs; how many were done.
 size_t work_once(struct world *w);
-void settle(struct world *w);
+void work_until_done(struct world *w);
 
 // Every live block against the facts of its hours; gaps are not counted, but for those of hours
 // that rows are as small as.

@@ -6,6 +6,7 @@
 #include "lib/arena.h"
 #include "lib/limits.h"
 #include "lib/pprof.h"
+#include "model/relabel.h"
 #include "model/vector.h"
 #include "sys/clock.h"
 
@@ -522,6 +523,40 @@ static void body_limit_counts_uncompressed_bytes(void **state)
     buf_release(&z);
 }
 
+// A rule joins labels of the client, which are not validated yet, so they may be too long for it.
+static void a_profile_for_whose_types_a_rule_makes_too_much_text_is_refused(void **state)
+{
+    (void)state;
+    str sources[] = {S("long"), S("__type__")};
+    struct relabel_config config = {.source_labels = sources,
+                                    .source_count = COUNT(sources),
+                                    .action = S("drop"),
+                                    .regex = S("no")};
+    struct relabel_rules rules;
+    size_t at = 0;
+    assert_ok(relabel_compile(&arena, &config, 1, &rules, &at, e));
+    struct limits l = stock_limits;
+    l.relabel_types = &rules;
+    l.max_label_value_length = 0;  // no limit: only the rule cannot take the label
+    char *text = mem_must(RELABEL_TEXT_MAX);
+    memset(text, 'x', RELABEL_TEXT_MAX);
+    label ls[] = {{S("service_name"), S("bad")},
+                  {S("__name__"), S("process_cpu")},
+                  {S("long"), str_make(text, RELABEL_TEXT_MAX)}};
+    good(&bytes);
+    struct pipeline_item item = {.bytes = buf_view(&bytes), .labels = ls, .label_count = COUNT(ls)};
+    struct pipeline in;
+    pipeline_init(&in, &arena, &l, NOW, 1);
+    pipeline_pprof(&in, &item);
+    assert_true(in.failed);
+    assert_int_equal(in.first.code, ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(in.first.msg, "a relabelling rule makes"));
+    assert_int_equal(in.discards.profiles[DISCARD_LABEL_VALUE_TOO_LONG], 1);
+    push(&in, buf_view(&bytes), "good");
+    only_good_is_kept(&in);
+    mem_must_free(text);
+}
+
 static bool take_one(void *arg, err *e)
 {
     struct mem_budget budget;
@@ -562,6 +597,7 @@ int main(void)
         T(rate_is_asked_before_validation),
         T(of_a_profile_that_sampling_drops_the_total_may_stay),
         T(body_limit_counts_uncompressed_bytes),
+        T(a_profile_for_whose_types_a_rule_makes_too_much_text_is_refused),
         T(pipeline_fails_cleanly_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,32 @@ static void a_rate_that_swings_does_not_move_it(void **state)
     }
 }
 
+// About any border between two numbers: it grows to what the highest rate needs, and stays there.
+static void a_rate_that_wobbles_by_a_fifth_never_shrinks(void **state)
+{
+    (void)state;
+    for (uint64_t mean = 900; mean < 20000; mean = mean * 11 / 10) {
+        struct spread s;
+        uint64_t x = mean;
+        uint32_t n = 1;
+        spread_init(&s);
+        for (uint64_t t = 1; t < 7200; t++) {
+            x = x * UINT64_C(6364136223846793005) + 1442695040888963407;
+            // A level for a minute or so, and each second something else besides.
+            uint64_t level = t / 67 % 2 ? 1200 : 800;
+            uint64_t rate = mean * level / 1000 * (800 + (x >> 33) % 401) / 1000;
+            (void)push_for(&s, 7, rate, t, 1);
+            uint32_t now = need(&s, 7, t);
+            if (now < n) fail_msg("%d: %u after %u, at %d", (int)mean, now, n, (int)t);
+            n = now;
+        }
+        // Each change was one more at least, so there are as many as it has more than one at most.
+        assert_true(s.changes < n);
+        assert_true(n >= 1 + mean / PER && n <= 2 + mean * 6 / 5 / PER);
+        spread_release(&s);
+    }
+}
+
 // More keys than there are places: what is large is known, and nothing of it is lost to what is
 // tiny.
 static void large_ones_are_found_among_many(void **state)
@@ -414,6 +440,7 @@ int main(void)
         cmocka_unit_test(the_rate_is_that_of_any_interval),
         cmocka_unit_test(it_grows_at_once_and_shrinks_when_it_was_calm),
         cmocka_unit_test(a_rate_that_swings_does_not_move_it),
+        cmocka_unit_test(a_rate_that_wobbles_by_a_fifth_never_shrinks),
         cmocka_unit_test(large_ones_are_found_among_many),
         cmocka_unit_test(tiny_tenants_share_the_ingesters),
         cmocka_unit_test(a_record_with_an_id_has_one_home_at_any_rate),

@@ -275,6 +275,107 @@ static void a_large_cut_leaves_beside_readers(void **state)
     world_free(w);
 }
 
+// ---- a piece beside readers
+
+static const str the_service[] = {{"s", 1}};
+
+static struct head_removal piece_of(struct world *w, const struct loose_set *keys)
+{
+    return (struct head_removal){.cut = &w->cuts[0],
+                                 .tenant = S("t"),
+                                 .services = the_service,
+                                 .service_count = 1,
+                                 .keys = keys};
+}
+
+// A large piece; beside it rows of another tenant, another hour and another cut.
+static void push_piece_and_others(struct world *w)
+{
+    const int64_t hour = INT64_C(3600000000000);
+    push_named(w, &w->cuts[0], S("t"), S("s"), LARGE, 1000);
+    push_named(w, &w->cuts[0], S("t"), S("s"), SMALL / 2, hour + 1000);
+    push_named(w, &w->cuts[1], S("t"), S("s"), SMALL / 2, 1000);
+    push_named(w, &w->cuts[0], S("u"), S("s"), SMALL, 1000);
+}
+
+// No row goes while readers are kept out, however large the piece is: readers that come in before
+// they are gone pass them over.
+static void a_large_piece_is_concealed_before_its_rows_go(void **state)
+{
+    (void)state;
+    struct world *w = world_new(10);
+    struct arena a;
+    arena_init(&a, NULL, SIZE_MAX);
+    head_remember(w->head);
+    push_piece_and_others(w);
+    for (int some = 1; some >= 0; some--) {
+        int64_t total = 0;
+        struct loose_set keys;
+        struct loose_set half;
+        loose_init(&keys, &a, NULL, SIZE_MAX);
+        loose_init(&half, &a, NULL, SIZE_MAX);
+        const struct head_piece piece = {.tenant = S("t"),
+                                         .services = (str *)(uintptr_t)the_service,
+                                         .service_count = 1};
+        assert_ok(head_piece_keys(w->head, &w->cuts[0], &piece, &keys, e));
+        for (uint32_t i = 0; i < keys.n; i += 2)
+            assert_ok(loose_add(&half, keys.v[i].key, 0, e));
+        const struct head_removal x = piece_of(w, some ? &half : NULL);
+        struct head_counts before = head_count(w->head);
+        head_exclude(w->head, &x);
+        head_admit(w->head);
+        assert_int_equal(before.rows - head_count(w->head).rows, 0);
+        assert_int_equal(ask(w->head, S("t"), &total), SMALL + (some ? LARGE / 2 : 0));
+        assert_int_equal(ask(w->head, S("u"), &total), SMALL);
+        assert_int_equal(head_remove(w->head), LARGE / 2);
+        struct head_counts after = head_count(w->head);
+        assert_int_equal(before.rows - after.rows, LARGE / 2);
+        assert_true(after.longest_run <= 1024);
+        assert_true(after.runs - before.runs >= LARGE / 2 / 1024);
+        assert_int_equal(ask(w->head, S("t"), &total), SMALL + (some ? LARGE / 2 : 0));
+        loose_release(&half);
+        loose_release(&keys);
+    }
+    // With nothing to remove it is over as well.
+    head_exclude(w->head, NULL);
+    head_admit(w->head);
+    assert_int_equal(head_remove(w->head), 0);
+    size_t rows = 0;
+    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_int_equal(rows, SMALL + SMALL / 2);
+    arena_release(&a);
+    world_free(w);
+}
+
+static void a_large_piece_leaves_beside_readers(void **state)
+{
+    (void)state;
+    struct world *w = world_new(11);
+    head_remember(w->head);
+    struct asker x = {.w = w};
+    pthread_t threads[2];
+    push_piece_and_others(w);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &x), 0);
+    while (!atomic_load(&x.whole))
+        sched_yield();
+    const struct head_removal all = piece_of(w, NULL);
+    head_exclude(w->head, &all);
+    head_admit(w->head);
+    while (!atomic_load(&x.rest))
+        sched_yield();
+    assert_int_equal(head_remove(w->head), LARGE);
+    uint64_t rest = atomic_load(&x.rest);
+    while (atomic_load(&x.rest) == rest)
+        sched_yield();
+    atomic_store(&x.stop, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&x.other), 0);
+    assert_true(head_count(w->head).longest_run <= 1024);
+    world_free(w);
+}
+
 // ---- a service that is copied
 
 // A batch of 100 rows of value 1 with a series and 5 stacks that no other has.
@@ -477,6 +578,8 @@ int main(void)
         cmocka_unit_test(a_flush_visits_rows_and_services_of_its_cut),
         cmocka_unit_test(without_a_list_all_services_are_visited),
         cmocka_unit_test(a_large_cut_leaves_beside_readers),
+        cmocka_unit_test(a_large_piece_is_concealed_before_its_rows_go),
+        cmocka_unit_test(a_large_piece_leaves_beside_readers),
         cmocka_unit_test(a_service_is_copied_beside_readers_and_pushes),
         cmocka_unit_test(what_a_copy_replaced_is_freed_when_its_readers_left),
     };

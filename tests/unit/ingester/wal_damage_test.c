@@ -530,15 +530,35 @@ static void leave_tables(const char *dir, struct fact *facts, size_t n, struct d
     whole_stop(&w);
 }
 
+// Is it the table of the log's rows about streams, cuts and losses? Each table ends with the name
+// of its column family.
+static bool is_meta(const char *dir, const char *name)
+{
+    char path[512];
+    struct buf bytes;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    buf_init(&bytes, NULL, 1 << 24);
+    assert_ok(file_read(path, &bytes, e));
+    bool meta = str_contains(buf_view(&bytes), S("default"));
+    buf_release(&bytes);
+    return meta;
+}
+
+// Damages two tables with entries. Which number RocksDB gives the table of the rows is not known,
+// and a loss whose row is damaged is not told any more.
 static void damage_two_tables(const char *dir)
 {
     char log[DIR_PATH_MAX];
     struct files tables;
+    size_t damaged = 0;
     dir_path(log, dir, "ingester/log");
     find_files(log, ".sst", &tables);
-    assert_true(tables.n > 2);
-    damage_file(log, tables.names[0], FLIPPED, 300);
-    damage_file(log, tables.names[1], GONE, 0);
+    for (size_t i = 0; i < tables.n && damaged < 2; i++) {
+        if (is_meta(log, tables.names[i])) continue;
+        damage_file(log, tables.names[i], damaged ? GONE : FLIPPED, damaged ? 0 : 300);
+        damaged++;
+    }
+    assert_int_equal(damaged, 2);
 }
 
 static void an_ingester_serves_the_rest_and_says_what_it_lacks(void **state)
