@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // source.c - opens blocks by their tails and reads sections, many with one call of the origin.
+//
+// Bytes may have been damaged on their way here, as behind a proxy that a network or its memory
+// fails. So what is found damaged is read once more before it counts as damaged.
 #include "block/source.h"
 
 #include <inttypes.h>
@@ -55,17 +58,31 @@ static bool read_footer(struct arena *a, const struct block_source *src, struct 
     return read_at(src, x->at, x->stored, all, e);
 }
 
-bool block_source_open(struct arena *a, struct block_origin from, str name, uint64_t size,
-                       struct block_source *out, err *e)
+static bool open_once(struct arena *a, struct block_source *out, err *e)
 {
     struct block_extent *x = &out->footer_at;
     str stored = {0};
     str contents = {0};
+    return read_footer(a, out, x, &stored, e) &&
+           ((block_section(a, x, stored, "footer", &contents, e) &&
+             block_footer_parse(a, contents, out->size, &out->footer, e)) ||
+            named(out->name, e));
+}
+
+// Is another read of use after this failure?
+static bool may_be_the_way(err *e)
+{
+    if (e->code != ERR_DATA_LOSS) return false;
+    *e = (err){0};
+    return true;
+}
+
+bool block_source_open(struct arena *a, struct block_origin from, str name, uint64_t size,
+                       struct block_source *out, err *e)
+{
     *out = (struct block_source){.from = from, .name = arena_str(a, name), .size = size};
-    if (!arena_ok(a, e) || !read_footer(a, out, x, &stored, e)) return false;
-    return (block_section(a, x, stored, "footer", &contents, e) &&
-            block_footer_parse(a, contents, size, &out->footer, e)) ||
-           named(name, e);
+    if (!arena_ok(a, e)) return false;
+    return open_once(a, out, e) || (may_be_the_way(e) && open_once(a, out, e));
 }
 
 // ---- many at once
@@ -94,6 +111,7 @@ static bool open_read(struct opening *o, const struct block_piece *tail, struct 
 {
     struct block_extent *x = &src->footer_at;
     str end = str_make(tail->to, tail->n);
+    src->whole = (str){0};
     str stored = {0};
     str contents = {0};
     assert(end.n >= BLOCK_TRAILER);  // begin_batch saw to it
@@ -157,7 +175,11 @@ static bool open_batch(struct opening *o, size_t count, struct block_source *out
     bool ok = o->from.kind->read(&o->from, o->pieces, count, &readable, &fault);
     assert(ok || readable < count);
     for (size_t i = 0; i < (ok ? count : readable); i++) {
-        if (!open_read(o, &o->pieces[i], &out[i], e)) return false;
+        const struct block_piece *tail = &o->pieces[i];
+        if (!open_read(o, tail, &out[i], e) &&
+            !(may_be_the_way(e) && read_at(&out[i], tail->at, tail->n, tail->to, e) &&
+              open_read(o, tail, &out[i], e)))
+            return false;
         ++*done;
     }
     if (ok) return true;
@@ -188,6 +210,19 @@ bool block_source_open_many(struct arena *a, struct block_origin from, struct bl
 
 // ---- sections
 
+// The contents of a section whose bytes were read to `stored`.
+static bool open_section(struct arena *a, const struct block_source *src,
+                         const struct block_extent *x, char *stored, str *out, err *e)
+{
+    str bytes = str_make(stored, x->stored);
+    if (block_section(a, x, bytes, "section", out, e)) return true;
+    if (may_be_the_way(e)) {
+        if (!read_at(src, x->at, x->stored, stored, e)) return false;
+        if (block_section(a, x, bytes, "section", out, e)) return true;
+    }
+    return named(src->name, e);
+}
+
 // Sections of an object that is in memory as a whole. Extents come from the object's own footer, so
 // they are checked against its bytes here; an origin does that for the others.
 static bool sections_of_whole(struct arena *a, const struct block_source *src,
@@ -202,8 +237,13 @@ static bool sections_of_whole(struct arena *a, const struct block_source *src,
             return named(src->name, e);
         }
         str stored = str_make(src->whole.p + x[i].at, x[i].stored);
-        if (!block_section(a, &x[i], stored, "section", &contents[i], e))
-            return named(src->name, e);
+        if (block_section(a, &x[i], stored, "section", &contents[i], e)) continue;
+        if (!may_be_the_way(e)) return named(src->name, e);
+        char *again = arena_new(a, x[i].stored);
+        if (!again) return arena_fail(a, e);
+        if (!read_at(src, x[i].at, x[i].stored, again, e) ||
+            !open_section(a, src, &x[i], again, &contents[i], e))
+            return false;
     }
     return true;
 }
@@ -234,10 +274,7 @@ bool block_source_sections(struct arena *a, const struct block_source *src,
     for (size_t i = 0; i < n; i++) {
         if (x[i].stored == 0) continue;
         if (count == readable) break;
-        const struct block_piece *got = &pieces[count++];
-        if (!block_section(a, &x[i], str_make(got->to, got->n), "section", &contents[i], e)) {
-            return named(src->name, e);
-        }
+        if (!open_section(a, src, &x[i], pieces[count++].to, &contents[i], e)) return false;
     }
     if (ok) return true;
     *e = fault;

@@ -13,7 +13,11 @@
 //     409 of two creations at once                           again: one of them may have failed
 //     RequestTimeTooSkewed                                   again, with the service's time
 //     ExpiredToken                                           again, with new keys
+//     a whole object whose CRC32C is not its writer's        again, CRC_TRIES times in all: it was
+//                                                            damaged on its way. Then the bytes go
+//                                                            to the reader, who has checks, too
 //     any other status                                       over: it is the answer
+#include "base/hash.h"
 #include "s3/metrics.h"
 #include "s3/s3_int.h"
 #include "sys/clock.h"
@@ -25,6 +29,7 @@
 #include <curl/curl.h>
 
 #define TRIES_MAX   7
+#define CRC_TRIES   3
 #define PAUSE_FIRST (50 * NS_PER_MS)
 #define PAUSE_MAX   (5 * NS_PER_S)
 #define PAUSE_STEP  (20 * NS_PER_MS)
@@ -154,11 +159,31 @@ static bool is_busy(const struct s3_op *o, const struct s3_refusal *why)
            str_is(why->code, "InternalError");
 }
 
+// Did a whole object arrive with other bytes than those that were sent up? Of a range nobody can
+// tell: the checksums of its sections are the reader's.
+static bool is_damaged(const struct s3_op *o)
+{
+    str bytes = buf_view(&o->call.answer);
+    char text[S3_CRC_TEXT + 1];
+    uint64_t at = 0;
+    uint64_t size = 0;
+    if (o->action != S3_GET || (o->call.status != 200 && o->call.status != 206)) return false;
+    str sent = http_headers_get(&o->call.answer_headers, S3_META_CRC);
+    if (sent.n != S3_CRC_TEXT || !s3_read_place(o, &at, &size) || at > 0 || size != bytes.n)
+        return false;
+    snprintf(text, sizeof text, "%08x", crc32c(0, bytes.p, bytes.n));
+    return !str_is(sent, text);
+}
+
 // Is an answer the service's last word? If not, whatever another try needs is done.
 static bool is_last(struct s3 *s, struct s3_op *o)
 {
     struct s3_refusal why = {0};
     unsigned status = o->call.status;
+    if (o->tries < CRC_TRIES && is_damaged(o)) {
+        metric_add(&s3_damaged, 1);
+        return false;
+    }
     if (status < 400 || status == 404 || status == 412) return true;
     s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
     if (is_busy(o, &why) || status == 409) return false;

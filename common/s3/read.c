@@ -44,14 +44,18 @@ static void ends_before(struct store_read *v, uint64_t size)
                     (unsigned long long)size, v->n, (unsigned long long)v->at);
 }
 
-// "bytes 0-9/1234" -> where the answer begins and how long the object is.
-static bool read_place(str header, uint64_t *at, uint64_t *size)
+// "bytes 0-9/1234"; without it the answer is all of the object.
+bool s3_read_place(const struct s3_op *o, uint64_t *at, uint64_t *size)
 {
+    str header = http_headers_get(&o->call.answer_headers, "content-range");
     str rest = str_slice(header, S("bytes ").n, header.n);
     str total = {0};
     str range = str_split(rest, '/', &total);
     str end = {0};
     str begin = str_split(range, '-', &end);
+    *at = 0;
+    *size = o->call.answer.n;
+    if (o->call.status != 206) return true;
     return str_starts(header, S("bytes ")) && str_u64(begin, at) && str_u64(total, size);
 }
 
@@ -92,13 +96,9 @@ static void take(struct s3 *s, struct s3_op *o, const struct range *g)
     uint64_t at = 0;
     uint64_t size = 0;
     str bytes = buf_view(&o->call.answer);
-    str place = http_headers_get(&o->call.answer_headers, "content-range");
-    if (o->answered && o->call.status == 206 && read_place(place, &at, &size)) {
+    bool has_bytes = o->answered && (o->call.status == 206 || o->call.status == 200);
+    if (has_bytes && s3_read_place(o, &at, &size)) {  // 200: the service took the range for all
         deal_out(g, bytes, at, size);
-        return;
-    }
-    if (o->answered && o->call.status == 200) {  // the service took the range for all
-        deal_out(g, bytes, 0, bytes.n);
         return;
     }
     if (o->answered && o->call.status == 416) {

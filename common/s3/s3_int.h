@@ -9,6 +9,8 @@
 #include "s3/s3.h"
 
 #define S3_META_NONCE "x-amz-meta-flametree-nonce"
+#define S3_META_CRC   "x-amz-meta-flametree-crc32c"  // of all bytes, 8 hex digits
+#define S3_CRC_TEXT   8
 #define S3_HEADERS    4
 
 // How long reads take lately, and how many of them may be asked for twice (hedge.c).
@@ -104,6 +106,10 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
 
 // Waits for all that run; reads that take unusually long are asked for once more meanwhile.
 void s3_await(struct s3 *s, struct req *r, struct s3_op *const *v, size_t n);
+
+// Where the answer to a read begins in the object, and how long the object is; false: it does not
+// say so.
+bool s3_read_place(const struct s3_op *o, uint64_t *at, uint64_t *size);
 
 // The name's key, in the arena.
 str s3_key(const struct s3 *s, struct arena *a, str name);

@@ -23,6 +23,7 @@
 //     no answer after all tries        the object may be there: the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until s3_sweep or a rule of the bucket drops it
+#include "base/hash.h"
 #include "s3/metrics.h"
 #include "s3/s3_int.h"
 #include "store/check.h"
@@ -297,11 +298,15 @@ static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existe
 static bool put_whole(struct upload *u, bool *existed, err *e)
 {
     struct arena a;
+    char crc[S3_CRC_TEXT + 1];
+    snprintf(crc, sizeof crc, "%08x", crc32c(0, u->bytes, u->n));
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_PUT,
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)}, ONLY_IF_FREE},
-                      .extra_n = u->naming == STORE_EXCLUSIVE ? 2 : 1,
+                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)},
+                                {S(S3_META_CRC), str_of(crc)},
+                                ONLY_IF_FREE},
+                      .extra_n = u->naming == STORE_EXCLUSIVE ? 3 : 2,
                       .body = str_make(u->bytes, u->n),
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);

@@ -115,9 +115,15 @@ bool block_read_prefetched(struct block_walk *w, const struct level_object *o,
                            const struct block_extent *x, err *e) MUST_CHECK;  // for the next read
 void block_io_release(struct block_walk *w, struct block_io *io);
 
-// The contents of a section whose bytes were read; borrows them or is the arena's.
-bool block_contents(struct arena *a, const struct block_extent *x, const struct block_get *got,
-                    const char *what, str *out, err *e) MUST_CHECK;
+// Bytes may have been damaged on their way: what is found damaged is read once more before it
+// counts as damaged. This one replaces the bytes of a get that was read.
+bool block_fetch_again(struct block_walk *w, struct block_io *io, struct block_get *got,
+                       err *e) MUST_CHECK;
+
+// The contents of a section whose bytes were read; borrows them or is the arena's. Damaged bytes
+// are read again.
+bool block_contents(struct block_walk *w, struct arena *a, const struct block_extent *x,
+                    const struct block_get *got, const char *what, str *out, err *e) MUST_CHECK;
 
 // Notes a failure: the object becomes faulty and is left out from here on. False, with *e, if the
 // failure is one of the question: its memory, its time, a sum that does not fit.

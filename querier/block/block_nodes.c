@@ -98,7 +98,7 @@ static bool use_frame(struct reading *r, const struct block_node_use *v, size_t 
     err why = {0};
     if (v->unit->object->faulty) return true;
     arena_init(&a, &r->w->m->memory, SIZE_MAX);
-    bool ok = block_contents(&a, &f->extent, got, "vectors of nodes", &bytes, &why) &&
+    bool ok = block_contents(r->w, &a, &f->extent, got, "vectors of nodes", &bytes, &why) &&
               block_vectors_parse(&a, bytes, f->count, &vectors, &why);
     for (size_t i = 0; ok && i < n; i++)
         ok = use(r, &v[i], &vectors, &why);

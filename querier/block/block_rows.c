@@ -175,7 +175,7 @@ static bool read_blooms(struct reading *r, struct block_unit *u, const struct bl
         get.bytes = arena_str(&r->w->wave, get.bytes);
         if (r->w->wave.exhausted) ok = block_no_room(r->w, e);
     }
-    if (ok && !(block_contents(&r->w->wave, x, &get, "blooms", &bytes, &why) &&
+    if (ok && !(block_contents(r->w, &r->w->wave, x, &get, "blooms", &bytes, &why) &&
                 block_blooms_parse(&r->w->wave, bytes, u->index->spans.n, out, &why))) {
         ok = block_note(r->w, u->object, &why, e);
     }
@@ -229,7 +229,7 @@ static bool use_frame(struct reading *r, const struct pending *v, size_t n,
     err why = {0};
     if (u->object->faulty) return true;
     arena_init(&a, &r->w->m->memory, SIZE_MAX);
-    bool ok = block_contents(&a, &f->extent, got, "vectors of rows", &bytes, &why) &&
+    bool ok = block_contents(r->w, &a, &f->extent, got, "vectors of rows", &bytes, &why) &&
               block_vectors_parse(&a, bytes, f->count, &vectors, &why);
     for (size_t i = 0; ok && i < n; i++)
         ok = r->want->fn(r->want->arg, &v[i].hit, block_vector_at(&vectors, v[i].place), &why);
@@ -397,19 +397,19 @@ static bool parse_job(struct reading *r, const struct job *j, const struct block
     const struct block_frame *f = &x->heads.v[j->frame];
     struct arena *a = &r->arena;
     str bytes;
-    if (!block_contents(a, &f->extent, &gets[j->heads], "heads", &bytes, e) ||
+    if (!block_contents(r->w, a, &f->extent, &gets[j->heads], "heads", &bytes, e) ||
         !block_heads_parse(a, bytes, f->count, &rows->heads, e)) {
         return false;
     }
     if (wants_details(r, j->unit) &&
-        (!block_contents(a, &x->details.v[j->frame].extent, &gets[j->details], "details", &bytes,
-                         e) ||
+        (!block_contents(r->w, a, &x->details.v[j->frame].extent, &gets[j->details], "details",
+                         &bytes, e) ||
          !block_details_parse(a, bytes, &rows->heads, &rows->details, e))) {
         return false;
     }
-    return j->span == MAP_NONE ||
-           (block_contents(a, &x->spans.v[j->span].extent, &gets[j->spans], "spans", &bytes, e) &&
-            block_spans_parse(a, bytes, f->count, &rows->spans, e));
+    return j->span == MAP_NONE || (block_contents(r->w, a, &x->spans.v[j->span].extent,
+                                                  &gets[j->spans], "spans", &bytes, e) &&
+                                   block_spans_parse(a, bytes, f->count, &rows->spans, e));
 }
 
 static bool use_job(struct reading *r, const struct job *j, const struct block_get *gets, err *e)

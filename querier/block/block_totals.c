@@ -222,7 +222,7 @@ static bool use_frame(struct totals *t, const struct frame *f, const struct bloc
     err why = {0};
     if (f->unit->object->faulty) return true;
     arena_init(&a, &t->w->m->memory, SIZE_MAX);
-    bool ok = block_contents(&a, &at->extent, got, "totals", &bytes, &why) &&
+    bool ok = block_contents(t->w, &a, &at->extent, got, "totals", &bytes, &why) &&
               block_totals_parse(&a, bytes, at->count, &v, &why);
     for (size_t i = 0; ok && i < f->take_count; i++)
         ok = add_take(t, &f->takes[i], at, v, &why);

@@ -180,8 +180,7 @@ static bool parse_footer(struct block_kept *k, const struct block_want *w, str f
                          const struct block_extent *x, err *e)
 {
     str contents;
-    struct block_get got = {.bytes = footer};
-    return block_contents(&k->arena, x, &got, "footer", &contents, e) &&
+    return block_section(&k->arena, x, footer, "footer", &contents, e) &&
            block_footer_parse(&k->arena, contents, w->object->bytes, &k->footer, e);
 }
 
@@ -456,14 +455,24 @@ struct load {
     struct block_io io;
 };
 
+// Was something read, and found damaged?
+static bool is_damaged(const struct block_get *got, const err *why)
+{
+    return !got->why && got->bytes.n && why->code == ERR_DATA_LOSS;
+}
+
 static bool read_footers(struct block_walk *walk, struct load *l, err *e)
 {
     for (size_t i = 0; i < l->n; i++) {
         struct read_part *p = &l->parts[i];
+        struct block_get *got = &l->gets[i];
         bool again = false;
         err why = {0};
         if (p->want->part != BLOCK_PART_FOOTER) continue;
-        if (!find_footer(p, &l->gets[i], &again, &why)) {
+        bool ok = find_footer(p, got, &again, &why) ||
+                  (is_damaged(got, &why) && block_fetch_again(walk, &l->io, got, &why) &&
+                   find_footer(p, got, &again, &why));
+        if (!ok) {
             if (!fail(walk, p->want, &why, e)) return false;
         } else if (again) {
             l->more_of[l->more_count] = i;
@@ -476,18 +485,27 @@ static bool read_footers(struct block_walk *walk, struct load *l, err *e)
     return true;
 }
 
+// The read for what was parsed: of a footer, the part of the tail that is the footer.
+static struct block_get get_of(const struct read_part *p)
+{
+    if (p->want->part != BLOCK_PART_FOOTER) return get_for(p->want);
+    return (struct block_get){.object = p->want->object, .at = p->footer.at, .n = p->footer.stored};
+}
+
 static bool keep_all(struct block_walk *walk, struct load *l, err *e)
 {
     for (size_t i = 0; i < l->n; i++) {
         const struct read_part *p = &l->parts[i];
+        struct block_get *got = &l->gets[i];
         err why = {0};
         if (!p->want->mine) continue;
-        bool ok = true;
-        if (l->gets[i].why) {
-            why = *l->gets[i].why;
-            ok = false;
+        bool ok = !got->why;
+        if (got->why) why = *got->why;
+        ok = ok && keep(walk, p, got->bytes, &why);
+        if (!ok && is_damaged(got, &why)) {
+            *got = get_of(p);
+            ok = block_fetch_again(walk, &l->io, got, &why) && keep(walk, p, got->bytes, &why);
         }
-        ok = ok && keep(walk, p, l->gets[i].bytes, &why);
         if (!ok && !fail(walk, p->want, &why, e)) return false;
     }
     return true;

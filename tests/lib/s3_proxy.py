@@ -9,7 +9,7 @@ late, cut short or with a wrong byte.
     drop      closed, not carried out            landed     carried out, answered with 500
     lost      carried out, closed                cut        half of the answer's body, then closed
     busy      503 SlowDown, not carried out      late       carried out after late_seconds
-    wrong     a byte of a body that is read is changed (GET of objects only)
+    wrong     a byte of a body that is read is changed (GET of objects only; the next eight of the same object are right)
 """
 import collections
 import http.client
@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         p = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         is_object = self.command == "GET" and "?" not in self.path
-        trouble = p.pick(is_object)
+        trouble = p.pick(self.path if is_object else None)
         if trouble == "drop":
             self.close_connection = True
             return
@@ -101,22 +101,29 @@ class S3Proxy:
         self.upstream = (url.hostname, url.port)
         self.trouble, self.away, self.late_seconds = {}, False, 1.0
         self.requests, self.done = 0, collections.Counter()
+        self.spared = {}  # path of an object: how many of its reads bring right bytes
         self.dice, self.lock = random.Random(seed), threading.Lock()
 
-    def pick(self, is_object):
+    def pick(self, object_path):
         with self.lock:
             self.requests += 1
             if self.away:
                 return "drop"
             at = self.dice.random()
             for name, part in self.trouble.items():
-                if name == "wrong" and not is_object:
+                if name == "wrong" and (object_path is None or self.spared.get(object_path)):
                     continue
                 if at < part:
                     self.done[name] += 1
-                    return name
+                    if name == "wrong":
+                        self.spared[object_path] = 9
+                    break
                 at -= part
-        return None
+            else:
+                name = None
+            if self.spared.get(object_path):
+                self.spared[object_path] -= 1
+        return name
 
     def __enter__(self):
         self.server = Server(("127.0.0.1", 0), Handler)

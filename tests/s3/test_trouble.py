@@ -12,7 +12,7 @@ TROUBLES = {
     "requests are lost before and after they are carried out": {"drop": 0.05, "lost": 0.1},
     "the service is busy or breaks": {"busy": 0.1, "landed": 0.1},
     "answers are cut": {"cut": 0.1},
-    "bytes are wrong": {"wrong": 0.03},
+    "bytes are wrong": {"wrong": 0.1},
     "all of it": {"drop": 0.03, "lost": 0.03, "busy": 0.03, "landed": 0.03, "cut": 0.03},
 }
 

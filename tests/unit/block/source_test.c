@@ -218,7 +218,7 @@ static void a_store_that_fails_is_told(void **state)
     assert_ok(open_block(bytes.n, &src, e));
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
         err fault = {0};
-        memstore_fail(store, MEMSTORE_READ, cases[i / 2].fault, 1 + i % 2, 1);
+        memstore_fail(store, MEMSTORE_READ, cases[i / 2].fault, 1 + i % 2, UINT64_MAX);
         bool ok = read_service(&arena, &src, &fault);
         if (ok || fault.code != cases[i / 2].code || !strstr(fault.msg, "live/a/block")) {
             fail_msg("%s: %s: %s", cases[i / 2].name, err_name(fault.code), fault.msg);
@@ -226,6 +226,30 @@ static void a_store_that_fails_is_told(void **state)
         memstore_heal(store);
         assert_ok(read_service(&arena, &src, e));
     }
+}
+
+static void bytes_that_were_damaged_on_their_way_are_read_again(void **state)
+{
+    (void)state;
+    struct block_source src;
+    write_block(BLOCK_RAW, 2);
+    memstore_reset_totals(store);
+    memstore_fail(store, MEMSTORE_READ, MEMSTORE_FLIPS, 1, 1);
+    assert_ok(open_block(bytes.n, &src, e));
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        memstore_fail(store, MEMSTORE_READ, MEMSTORE_FLIPS, nth, 1);
+        assert_ok(read_service(&arena, &src, e));
+    }
+    uint64_t sizes[] = {0, bytes.n};  // by sections, and as a whole
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const struct block_object object = {S("live/a/block"), bytes.n};
+        struct block_objects many = {.v = &object, .n = 1, .keep = sizes[i], .out = &src};
+        memstore_fail(store, MEMSTORE_READ, MEMSTORE_FLIPS, 1, 1);
+        assert_ok(block_source_open_many(&arena, store_origin(store, &req), &many, e));
+        memstore_heal(store);
+        assert_ok(read_service(&arena, &src, e));
+    }
+    assert_true(memstore_totals(store).ops[MEMSTORE_READ] >= 2 + 6 + 2);
 }
 
 static void memory_ends_at_the_cap(void **state)
@@ -258,6 +282,7 @@ int main(void)
         CASE(many_are_opened_together),
         CASE(damage_is_told_with_the_name),
         CASE(a_store_that_fails_is_told),
+        CASE(bytes_that_were_damaged_on_their_way_are_read_again),
         CASE(memory_ends_at_the_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

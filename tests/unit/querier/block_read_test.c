@@ -684,9 +684,58 @@ static void what_cannot_be_read_is_named(void **state)
     rig_drop(&g);
 }
 
+// Every read in turn brings a wrong bit once: nothing of it shows.
+static void bytes_that_were_damaged_on_their_way_are_read_again(void **state)
+{
+    static const str by[] = {S_INIT("pod")};
+    const struct damaged questions[] = {{"tree", {.tree.wanted = true}, LEVEL_NODES},
+                                        {"rows", {.tree.wanted = true}, LEVEL_ROWS},
+                                        {"series",
+                                         {.totals = {.wanted = true,
+                                                     .first_ns = MONTH_FROM + SLOT_DAY,
+                                                     .step_ns = SLOT_DAY,
+                                                     .points = MONTH_DAYS,
+                                                     .group_by = by,
+                                                     .group_by_count = 1}},
+                                         LEVEL_TOTALS},
+                                        {"spans",
+                                         {.heat = {.wanted = true, .kind = EXEMPLAR_SPAN}},
+                                         LEVEL_ROWS},
+                                        {"labels", {.labels = {.wanted = true}}, LEVEL_NODES}};
+    (void)state;
+    struct rig g;
+    rig_make(&g, 9, 300, 8 << 20);
+    uint64_t again = 0;
+    for (size_t i = 0; i < COUNT(questions); i++) {
+        struct query q = questions[i].q;
+        struct block_reads reads;
+        q.from_ns = MONTH_FROM;
+        q.to_ns = MONTH_FROM + SLOT_WINDOW;
+        struct month_plan p = plan_of_all(&g, questions[i].use);
+        struct merged *whole = read_plan(&g, &q, &p, &reads);
+        uint64_t needed = reads.reads;
+        for (uint64_t nth = 1; nth <= MIN(needed, (uint64_t)60); nth++) {
+            memstore_fail(g.month->store, MEMSTORE_READ, MEMSTORE_FLIPS, nth, 1);
+            struct merged *got = read_plan(&g, &q, &p, &reads);
+            memstore_heal(g.month->store);
+            if (reads.fault_count)
+                fail_msg("%s, read %u: %s", questions[i].name, (unsigned)nth,
+                         reads.faults[0].why.msg);
+            assert_int_equal(profiles_of(got), profiles_of(whole));
+            again += reads.reads - needed;
+            merged_release(got);
+        }
+        merged_release(whole);
+    }
+    assert_true(again > 30);
+    rig_drop(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {ARENA_TEST(damage_is_named_and_the_rest_is_right),
+                                       ARENA_TEST(
+                                           bytes_that_were_damaged_on_their_way_are_read_again),
                                        ARENA_TEST(what_cannot_be_read_is_named),
                                        ARENA_TEST(every_want_equals_a_sum_over_the_rows),
                                        ARENA_TEST(rows_of_the_skip_list_do_not_count),
