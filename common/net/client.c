@@ -385,12 +385,9 @@ static CURLcode set_tls(struct http_call_private *p)
 static CURLcode set_options(struct http_call_private *p)
 {
     CURL *easy = p->easy;
-    long left_ms = 0;  // none
-    if (p->deadline_ns) {
-        uint64_t now = clock_mono_ns();
-        uint64_t left = p->deadline_ns > now ? p->deadline_ns - now : 0;
-        left_ms = (long)(left / (uint64_t)NS_PER_MS) + 1;
-    }
+    uint64_t now = clock_mono_ns();
+    uint64_t left = p->deadline_ns > now ? p->deadline_ns - now : 0;
+    long left_ms = p->deadline_ns ? (long)(left / (uint64_t)NS_PER_MS) + 1 : 0;  // 0: no limit
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     // A call that ends while its name is looked up does not wait for the answer of the DNS: all
@@ -401,10 +398,8 @@ static CURLcode set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
-    if (p->call->stall_s) {
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)p->call->stall_s);
-    }
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)p->call->stall_s);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, p);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, p->why);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);

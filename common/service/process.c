@@ -8,6 +8,7 @@
 #include "manifest/metrics.h"
 #include "net/metrics.h"
 #include "rpc/metrics.h"
+#include "s3/metrics.h"
 #include "service/metrics.h"
 #include "service/service.h"
 #include "store/metrics.h"
@@ -140,6 +141,7 @@ void process_metrics_begin(void)
     metric_register(store_metrics, store_metric_count);
     metric_register(manifest_metrics, manifest_metric_count);
     metric_register(net_metrics, net_metric_count);
+    metric_register(s3_metrics, s3_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);
     metric_register(cluster_metrics, cluster_metric_count);
     metric_register(service_metrics, service_metric_count);
