@@ -14,7 +14,7 @@ struct store *bench_open(struct bench *b)
 
 void bench_init(struct bench *b, bool no_uring)
 {
-    *b = (struct bench){.no_uring = no_uring};
+    *b = (struct bench){.no_uring = no_uring, .open = bench_open};
     dir_new(b->dir);
     mem_budget_init(&b->memory, "store", NULL, (size_t)64 << 20);
     req_init(&b->req, RANK_DUTY, NULL, 1 << 20, 0);
@@ -34,6 +34,25 @@ void bench_put(struct bench *b, const char *name, str bytes)
     bool existed = true;
     assert_ok(store_put(b->store, &b->req, str_of(name), bytes, &existed, e));
     assert_false(existed);
+}
+
+static bool count(void *arg, str name, uint64_t size, err *e)
+{
+    (void)name, (void)size, (void)e;
+    *(int *)arg += 1;
+    return true;
+}
+
+int bench_objects(struct bench *b)
+{
+    int n = 0;
+    assert_ok(store_list(b->store, &b->req, S(""), S(""), count, &n, e));
+    return n;
+}
+
+int bench_unfinished(const struct bench *b)
+{
+    return b->dir[0] ? bench_entries(b, "t") - 1 : 0;  // without the lock
 }
 
 int bench_entries(const struct bench *b, const char *folder)
