@@ -11,12 +11,14 @@
 #include "service/process.h"
 #include "sys/clock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #define LIST_BYTES    ((size_t)64 << 20)
 #define LIST_LIMIT_NS ((uint64_t)60 * NS_PER_S)
 #define PLAN_BYTES    ((size_t)1 << 30)  // plans of all tenants
+#define TIDY_NS       ((uint64_t)24 * 3600 * NS_PER_S)
 
 const struct compactor_config *work_settings(const struct work *w)
 {
@@ -170,6 +172,23 @@ void worker_set_req(struct worker *me, struct req *r)
     lock_give(&me->work->lock);
 }
 
+// What killed processes left of creations belongs to the store and not to a tenant: any compactor
+// drops it, after its start and then once a day. Jobs older than an hour do not commit, so nobody
+// waits for an upload that is a day old.
+static void tidy(struct work *w, const struct req *asker)
+{
+    struct req r;
+    uint64_t dropped = 0;
+    err e = {0};
+    uint64_t limit = asker ? MIN(LIST_LIMIT_NS, req_left_ns(asker)) : LIST_LIMIT_NS;
+    req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
+    bool ok = store_tidy(w->process->store, &r, TIDY_NS, &dropped, &e);
+    if (dropped) log_info(NULL, "compactor.tidied", "uploads=%" PRIu64, dropped);
+    metric_add_to(&compactor_deleted, S("upload"), dropped);
+    if (!ok) report_fault("", &e);
+    req_release(&r);
+}
+
 static void take_turn(struct worker *me, struct tenant_work *t, const struct req *asker)
 {
     struct work *w = me->work;
@@ -199,7 +218,9 @@ static void *worker_main(void *arg)
             w->listing = true;  // other workers take turns meanwhile
             lock_give(&w->lock);
             if (!list_tenants(w, NULL, &e)) report_fault("", &e);
+            if (now >= w->next_tidy_mono_ns) tidy(w, NULL);
             lock_take(&w->lock);
+            if (now >= w->next_tidy_mono_ns) w->next_tidy_mono_ns = now + TIDY_NS;
             w->listing = false;
             w->next_list_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
             continue;
@@ -304,6 +325,7 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
         return err_set(e, ERR_FAILED_PRECONDITION, "there is no object storage: nothing to do");
     if (work_is_over(w)) return called_off(e);
     if (!list_tenants(w, r, e)) return false;
+    if (sweep) tidy(w, r);
     struct worker me = {.work = w, .forced = true, .sweeps = sweep};
     mem_budget_init(&me.memory, "compactor.run", w->process->memory,
                     (size_t)work_settings(w)->worker_memory);

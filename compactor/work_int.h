@@ -181,6 +181,7 @@ struct work {
     bool listing;
     bool listed;  // at least once
     uint64_t next_list_mono_ns;
+    uint64_t next_tidy_mono_ns;  // belongs to the worker that lists
     struct tenant_work **tenants;
     size_t tenant_count;
     size_t tenant_cap;

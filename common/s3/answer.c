@@ -3,6 +3,20 @@
 
 #include "s3/xml.h"
 
+#include <string.h>
+#include <time.h>
+
+int64_t s3_time(str text)
+{
+    char z[64];
+    struct tm tm = {0};
+    if (text.n >= sizeof z) return 0;
+    memcpy(z, text.p, text.n);
+    z[text.n] = '\0';
+    if (!strptime(z, "%Y-%m-%dT%H:%M:%S", &tm)) return 0;
+    return (int64_t)timegm(&tm) * 1000000000;
+}
+
 // Takes a copy of the text if the path is that one.
 static bool take(struct arena *a, str path, const char *wanted, str text, str *to)
 {
@@ -11,8 +25,10 @@ static bool take(struct arena *a, str path, const char *wanted, str text, str *t
     return true;
 }
 
-static bool unexpected(const char *what, err *e)
+// Text for which there was no memory is missing, too.
+static bool unexpected(const struct arena *a, const char *what, err *e)
 {
+    if (!arena_ok(a, e)) return false;
     return err_set(e, ERR_DATA_LOSS, "answer of the store: it is no %s", what);
 }
 
@@ -57,7 +73,8 @@ struct page_reading {
 
 static bool end_entry(struct page_reading *r, err *e)
 {
-    if (!r->entry.key.n || !r->has_size) return unexpected("list: an object has no key or size", e);
+    if (!r->entry.key.n || !r->has_size)
+        return unexpected(r->a, "list: an object has no key or size", e);
     if (!arena_grow(r->a, &r->out->v, &r->cap, r->out->n + 1, sizeof r->entry))
         return arena_fail(r->a, e);
     r->out->v[r->out->n++] = r->entry;
@@ -74,7 +91,7 @@ static bool on_page(void *arg, str path, str text, err *e)
         return true;
     if (str_is(path, "ListBucketResult/Contents/Size")) {
         r->has_size = str_u64(text, &r->entry.size);
-        return r->has_size || unexpected("list: a size is no number", e);
+        return r->has_size || unexpected(r->a, "list: a size is no number", e);
     }
     if (str_is(path, "ListBucketResult/IsTruncated")) r->out->truncated = str_is(text, "true");
     if (str_is(path, "ListBucketResult/Contents")) return end_entry(r, e);
@@ -87,9 +104,9 @@ bool s3_read_page(struct arena *a, str xml, struct s3_page *out, err *e)
     struct page_reading r = {.a = a, .out = out};
     *out = (struct s3_page){0};
     if (!xml_read(xml, on_page, &r, e)) return false;
-    if (!r.is_list) return unexpected("list", e);
+    if (!r.is_list) return unexpected(r.a, "list", e);
     if (out->truncated && !out->next.n)
-        return unexpected("list: it goes on, but does not say where", e);
+        return unexpected(r.a, "list: it goes on, but does not say where", e);
     return arena_ok(a, e);
 }
 
@@ -106,8 +123,12 @@ static bool on_pending(void *arg, str path, str text, err *e)
     struct pending_reading *r = arg;
     if (take(r->a, path, "ListMultipartUploadsResult/Upload/Key", text, &r->one.key) ||
         take(r->a, path, "ListMultipartUploadsResult/Upload/UploadId", text, &r->one.id) ||
-        take(r->a, path, "ListMultipartUploadsResult/Upload/Initiated", text, &r->one.initiated))
+        take(r->a, path, "ListMultipartUploadsResult/Upload/Initiated", text, &r->one.initiated) ||
+        take(r->a, path, "ListMultipartUploadsResult/NextKeyMarker", text, &r->out->next_key) ||
+        take(r->a, path, "ListMultipartUploadsResult/NextUploadIdMarker", text, &r->out->next_id))
         return true;
+    if (str_is(path, "ListMultipartUploadsResult/IsTruncated"))
+        r->out->truncated = str_is(text, "true");
     r->is_list = r->is_list || str_is(path, "ListMultipartUploadsResult");
     if (!str_is(path, "ListMultipartUploadsResult/Upload")) return true;
     if (!arena_grow(r->a, &r->out->v, &r->cap, r->out->n + 1, sizeof r->one))
@@ -122,7 +143,11 @@ bool s3_read_pending(struct arena *a, str xml, struct s3_pending_list *out, err 
     struct pending_reading r = {.a = a, .out = out};
     *out = (struct s3_pending_list){0};
     if (!xml_read(xml, on_pending, &r, e)) return false;
-    return r.is_list ? arena_ok(a, e) : unexpected("list of uploads", e);
+    if (!r.is_list) return unexpected(r.a, "list of uploads", e);
+    // Without a marker the next page would be this one again.
+    if (out->truncated && !out->next_key.n)
+        return unexpected(r.a, "list of uploads: it goes on, but does not say where", e);
+    return arena_ok(a, e);
 }
 
 // ---- uploads
@@ -150,7 +175,7 @@ bool s3_read_upload(struct arena *a, str xml, str *id, err *e)
     struct upload_reading r = {.a = a};
     if (!xml_read(xml, on_upload, &r, e)) return false;
     *id = r.id;
-    return r.id.n ? arena_ok(a, e) : unexpected("begin of an upload", e);
+    return r.id.n ? arena_ok(a, e) : unexpected(r.a, "begin of an upload", e);
 }
 
 bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err *e)
@@ -158,7 +183,8 @@ bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err
     struct upload_reading r = {.a = a};
     if (!xml_read(xml, on_upload, &r, e)) return false;
     *refusal = r.refusal;
-    return r.completed || r.refusal.code.n ? arena_ok(a, e) : unexpected("end of an upload", e);
+    return r.completed || r.refusal.code.n ? arena_ok(a, e)
+                                           : unexpected(r.a, "end of an upload", e);
 }
 
 // ---- deletions
@@ -192,5 +218,5 @@ bool s3_read_deleted(struct arena *a, str xml, struct s3_failures *out, err *e)
     struct deleted_reading r = {.a = a, .out = out};
     *out = (struct s3_failures){0};
     if (!xml_read(xml, on_deleted, &r, e)) return false;
-    return r.is_result ? arena_ok(a, e) : unexpected("result of a deletion", e);
+    return r.is_result ? arena_ok(a, e) : unexpected(r.a, "result of a deletion", e);
 }

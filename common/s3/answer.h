@@ -44,8 +44,14 @@ struct s3_pending {
 struct s3_pending_list {
     struct s3_pending *v;
     size_t n;
+    bool truncated;
+    str next_key;  // where the next page begins, if truncated
+    str next_id;
 };
 bool s3_read_pending(struct arena *a, str xml, struct s3_pending_list *out, err *e) MUST_CHECK;
+
+// "2026-11-26T01:02:03.000Z" or without the fraction, in ns since 1970; 0: it is no time.
+int64_t s3_time(str text);
 
 // The end of a multipart upload, and a batch deletion, may be answered with 200 and a refusal.
 bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err *e) MUST_CHECK;

@@ -12,6 +12,7 @@
 
 #include "codec/json.h"
 #include "codec/url.h"
+#include "s3/answer.h"
 #include "s3/xml.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -93,17 +94,6 @@ static bool set_keys(struct kept *k, str id, str secret, str token, err *e)
            set_text(k->token, sizeof k->token, token, "the session token", e);
 }
 
-// "2026-11-26T01:02:03Z"; fractions are cut. 0: it is none.
-static int64_t read_time(str text)
-{
-    char z[64];
-    struct tm tm = {0};
-    err ignored = {0};
-    if (!set_text(z, sizeof z, text, "a time", &ignored) || !strptime(z, "%Y-%m-%dT%H:%M:%S", &tm))
-        return 0;
-    return (int64_t)timegm(&tm) * NS_PER_S;
-}
-
 // ---- asking services
 
 struct question {
@@ -162,7 +152,7 @@ static bool read_json(struct arena *a, str text, struct kept *k, err *e)
         if (str_is(key, "AccessKeyId")) id = j.text;
         if (str_is(key, "SecretAccessKey")) secret = j.text;
         if (str_is(key, "Token")) token = j.text;
-        if (str_is(key, "Expiration")) k->ends_wall_ns = read_time(j.text);
+        if (str_is(key, "Expiration")) k->ends_wall_ns = s3_time(j.text);
     }
     return set_keys(k, id, secret, token, e);
 }
@@ -265,7 +255,7 @@ static bool from_web_identity(struct s3_creds *c, struct req *r, struct arena *a
     bool ok = buf_ok(&body, e) && ask(c, r, a, &q, &answer, e) && xml_read(answer, on_sts, &s, e);
     buf_release(&body);
     buf_release(&token);
-    k->ends_wall_ns = read_time(s.ends);
+    k->ends_wall_ns = s3_time(s.ends);
     return ok && set_keys(k, s.id, s.secret, s.token, e);
 }
 

@@ -13,8 +13,10 @@
 //     409 of two creations at once                           again: one of them may have failed
 //     RequestTimeTooSkewed                                   again, with the service's time
 //     ExpiredToken                                           again, with new keys
-//     a whole object whose CRC32C is not its writer's        again, CRC_TRIES times in all: it was
-//                                                            damaged on its way. Then the bytes go
+//     404 of an object that the service has just             again, EXPECTED_TRIES times in all:
+//     refused to create because it is there                  some refuse before it can be read
+//     a whole object whose CRC32C is not its writer's,       again, CRC_TRIES times in all: it was
+//     a range of another length than it says                 damaged on its way. Then the bytes go
 //                                                            to the reader, who has checks, too
 //     any other status                                       over: it is the answer
 #include "base/hash.h"
@@ -28,13 +30,14 @@
 
 #include <curl/curl.h>
 
-#define TRIES_MAX   7
-#define CRC_TRIES   3
-#define PAUSE_FIRST (50 * NS_PER_MS)
-#define PAUSE_MAX   (5 * NS_PER_S)
-#define PAUSE_STEP  (20 * NS_PER_MS)
-#define STALL_S     30
-#define TRY_ARENA   ((size_t)64 << 10)
+#define TRIES_MAX      7
+#define CRC_TRIES      3
+#define EXPECTED_TRIES 5
+#define PAUSE_FIRST    (50 * NS_PER_MS)
+#define PAUSE_MAX      (5 * NS_PER_S)
+#define PAUSE_STEP     (20 * NS_PER_MS)
+#define STALL_S        30
+#define TRY_ARENA      ((size_t)64 << 10)
 
 static const struct {
     const char *name;
@@ -80,7 +83,7 @@ static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
     if (!s3_creds_get(s->creds, r, &o->arena, &signing.keys, e)) return false;
     signing.wall_ns = clock_wall_ns() + atomic_load(&s->clock_off_ns);
     signing.path = path_of(s, o);
-    s3_hash(o->body, hash);
+    if (!s3_hash(o->body, hash)) return arena_fail(&o->arena, e);
     signing.body_hash = arena_str(&o->arena, str_make(hash, sizeof hash));
     http_headers_add(&c->headers, &o->arena, S("host"), str_of(s->host));
     for (size_t i = 0; i < o->extra_n; i++)
@@ -104,7 +107,7 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
     o->begun = true;
     o->fault = (err){0};
     o->tries++;
-    if (!sign(s, r, o, &o->fault)) return false;
+    if (!req_alive(r, &o->fault) || !sign(s, r, o, &o->fault)) return false;
     o->began_ns = clock_mono_ns();
     http_start(s->client, r, &o->call, RANK_DISK);
     o->running = true;
@@ -159,8 +162,8 @@ static bool is_busy(const struct s3_op *o, const struct s3_refusal *why)
            str_is(why->code, "InternalError");
 }
 
-// Did a whole object arrive with other bytes than those that were sent up? Of a range nobody can
-// tell: the checksums of its sections are the reader's.
+// Did other bytes arrive than those that were sent up? Of a range only their number tells: the
+// checksums of its sections are the reader's.
 static bool is_damaged(const struct s3_op *o)
 {
     str bytes = buf_view(&o->call.answer);
@@ -168,9 +171,9 @@ static bool is_damaged(const struct s3_op *o)
     uint64_t at = 0;
     uint64_t size = 0;
     if (o->action != S3_GET || (o->call.status != 200 && o->call.status != 206)) return false;
+    if (!s3_read_place(o, &at, &size)) return true;
     str sent = http_headers_get(&o->call.answer_headers, S3_META_CRC);
-    if (sent.n != S3_CRC_TEXT || !s3_read_place(o, &at, &size) || at > 0 || size != bytes.n)
-        return false;
+    if (sent.n != S3_CRC_TEXT || at > 0 || size != bytes.n) return false;
     snprintf(text, sizeof text, "%08x", crc32c(0, bytes.p, bytes.n));
     return !str_is(sent, text);
 }
@@ -184,6 +187,7 @@ static bool is_last(struct s3 *s, struct s3_op *o)
         metric_add(&s3_damaged, 1);
         return false;
     }
+    if (status == 404 && o->expected && o->tries < EXPECTED_TRIES) return false;
     if (status < 400 || status == 404 || status == 412) return true;
     s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
     if (is_busy(o, &why) || status == 409) return false;

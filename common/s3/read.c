@@ -53,10 +53,12 @@ bool s3_read_place(const struct s3_op *o, uint64_t *at, uint64_t *size)
     str range = str_split(rest, '/', &total);
     str end = {0};
     str begin = str_split(range, '-', &end);
+    uint64_t last = 0;
     *at = 0;
     *size = o->call.answer.n;
     if (o->call.status != 206) return true;
-    return str_starts(header, S("bytes ")) && str_u64(begin, at) && str_u64(total, size);
+    return str_starts(header, S("bytes ")) && str_u64(begin, at) && str_u64(end, &last) &&
+           str_u64(total, size) && last >= *at && last - *at + 1 == o->call.answer.n;
 }
 
 // Gives each piece its bytes of the answer, which begins at `at` in the object.

@@ -15,7 +15,8 @@
 #define WIDTH          32
 #define ANSWER_MAX     ((size_t)64 << 10)  // of operations that answer nothing but refusals
 #define PAGE_MAX       ((size_t)4 << 20)   // a page of 1,000 keys, each up to 1 KB
-#define DELETE_MOST    1000                // objects of one request, as the protocol says
+#define PAGE_TRIES     3
+#define DELETE_MOST    1000  // objects of one request, as the protocol says
 #define LIST_MOST      "1000"
 #define DEFAULT_REGION "us-east-1"
 
@@ -69,9 +70,8 @@ static str list_query(const struct s3 *s, struct arena *a, str prefix, str after
     return copy;
 }
 
-// One page; its text lives in `a`.
-static bool get_page(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
-                     struct s3_page *page, err *e)
+static bool get_page_once(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
+                          struct s3_page *page, err *e)
 {
     struct s3_op o = {.action = S3_LIST, .query = query, .answer_max = PAGE_MAX};
     s3_run(s, r, &o, 1);
@@ -80,6 +80,18 @@ static bool get_page(struct s3 *s, struct req *r, struct arena *a, str query, st
     ok = ok && s3_read_page(a, buf_view(&o.call.answer), page, e);
     s3_op_release(&o);
     return ok;
+}
+
+// One page; its text lives in `a`. One that is not whole was damaged on its way, and is asked for
+// again.
+static bool get_page(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
+                     struct s3_page *page, err *e)
+{
+    for (unsigned tries = 1;; tries++) {
+        if (get_page_once(s, r, a, query, prefix, page, e)) return true;
+        if (e->code != ERR_DATA_LOSS || tries == PAGE_TRIES) return false;
+        *e = (err){0};
+    }
 }
 
 static bool s3_list(struct store *st, struct req *r, str prefix, str after, store_visit *fn,
@@ -157,6 +169,8 @@ static str md5_of(struct arena *a, str bytes)
     buf_init(&text, NULL, 64);
     if (EVP_Digest(bytes.p, bytes.n, digest, &n, EVP_md5(), NULL) == 1)
         base64_put(&text, str_make(digest, n), true);
+    else
+        a->exhausted = true;
     str copy = arena_str(a, buf_view(&text));
     buf_release(&text);
     return copy;
@@ -252,6 +266,7 @@ static const struct store_kind kind = {
     .remove_many = s3_remove_many,
     .size = s3_size,
     .get = s3_get,
+    .tidy = s3_tidy,
     .close = s3_close,
 };
 

@@ -78,6 +78,7 @@ struct s3_op {
     size_t extra_n;
     str body;           // borrowed
     size_t answer_max;  // bytes of the answer
+    bool expected;      // the service has just said that the object is there
     // What came of it. `answered`: the service decided, with a status that is no fault of the
     // moment. Otherwise `fault` is why there is no answer, and it may have been carried out.
     bool answered;
@@ -107,8 +108,8 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
 // Waits for all that run; reads that take unusually long are asked for once more meanwhile.
 void s3_await(struct s3 *s, struct req *r, struct s3_op *const *v, size_t n);
 
-// Where the answer to a read begins in the object, and how long the object is; false: it does not
-// say so.
+// Where the answer to a read begins in the object, and how long the object is. False: it does not
+// say so, or has another number of bytes than it says.
 bool s3_read_place(const struct s3_op *o, uint64_t *at, uint64_t *size);
 
 // The name's key, in the arena.
@@ -122,3 +123,5 @@ struct store_upload *s3_begin(struct store *st, struct req *r, str name, enum st
 bool s3_write(struct store_upload *up, str bytes, err *e);
 bool s3_commit(struct store_upload *up, bool *existed, err *e);
 void s3_abandon(struct store_upload *up);
+bool s3_tidy(struct store *st, struct req *r, uint64_t age_ns, uint64_t *dropped,
+             err *e);  // tidy.c

@@ -32,8 +32,8 @@ struct s3_signing {
 #define S3_HASH_TEXT 64
 #define S3_UNSIGNED  "UNSIGNED-PAYLOAD"
 
-// SHA-256 in hex, without a NUL.
-void s3_hash(str bytes, char hex[S3_HASH_TEXT]);
+// SHA-256 in hex, without a NUL. False: OpenSSL got no memory.
+bool s3_hash(str bytes, char hex[S3_HASH_TEXT]) MUST_CHECK;
 
 // Percent-encodes all but A-Z a-z 0-9 - . _ ~ and, in a path, '/'.
 void s3_encode_path(struct buf *b, str path);

@@ -22,7 +22,7 @@
 //                                      The parts are dropped.
 //     no answer after all tries        the object may be there: the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
-//                                      until s3_sweep or a rule of the bucket drops it
+//                                      until store_tidy or a rule of the bucket drops it
 #include "base/hash.h"
 #include "s3/metrics.h"
 #include "s3/s3_int.h"
@@ -263,6 +263,7 @@ static bool is_ours(struct upload *u, bool *ours, err *e)
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_HEAD,
                       .key = s3_key(u->s3, &a, name_of(u)),
+                      .expected = true,
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
@@ -373,7 +374,7 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
     return ok;
 }
 
-// Drops an upload in parts that was begun. If it fails, its parts stay until a sweep.
+// Drops an upload in parts that was begun. If it fails, its parts stay until store_tidy.
 static void drop_parts(struct upload *u)
 {
     struct arena a;

@@ -243,6 +243,14 @@ void store_delete_many(struct store *s, struct req *r, struct store_removal *v, 
         count(S("delete"), v[i].ok ? S("ok") : str_of(err_name(v[i].fault.code)), 1);
 }
 
+bool store_tidy(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e)
+{
+    *dropped = 0;
+    if (!s->kind->tidy) return true;
+    uint64_t began = clock_mono_ns();
+    return counted(S("tidy"), began, s->kind->tidy(s, r, age_ns, dropped, e), e);
+}
+
 void store_close(struct store *s)
 {
     if (s) s->kind->close(s);

@@ -118,12 +118,18 @@ struct store_removal {
 // Deletes all, many at once, in any order; each has its own result. Returns when all have one.
 void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
 
+// Drops what is left of creations that began `age_ns` ago and neither ended nor were abandoned, as
+// after a kill (0: of all that are under way); *dropped counts them. Only kinds where such a rest costs something and does not go
+// by itself do anything.
+bool store_tidy(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped,
+                err *e) MUST_CHECK;
+
 // ---- life
 void store_close(struct store *s);  // when no call is in progress; NULL is fine
 
 // A kind of store implements these functions, with the contracts above. Its struct begins with a
 // struct store. If `remove_many` is NULL, `remove` is called for each object; if `get` is NULL, the
-// size is asked for first, and then the bytes.
+// size is asked for first, and then the bytes; if `tidy` is NULL, there is nothing to tidy.
 struct store_kind {
     const char *name;  // "local"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
@@ -138,6 +144,7 @@ struct store_kind {
     void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
     bool (*get)(struct store *s, struct req *r, str name, struct buf *out, err *e);
+    bool (*tidy)(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e);
     void (*close)(struct store *s);
 };
 struct store {

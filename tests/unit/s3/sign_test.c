@@ -76,7 +76,7 @@ static void sign(struct made *m, const struct example *x, str token)
     for (size_t i = 0; i < COUNT(x->headers) && x->headers[i][0]; i++)
         http_headers_add(&m->headers, &m->arena, str_of(x->headers[i][0]),
                          str_of(x->headers[i][1]));
-    s3_hash(str_of(x->body), hash);
+    assert_true(s3_hash(str_of(x->body), hash));
     struct s3_signing s = {
         .keys = {S("AKIAIOSFODNN7EXAMPLE"), S("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), token},
         .region = S("us-east-1"),
@@ -134,7 +134,7 @@ static void the_hash_of_nothing_is_known(void **state)
 {
     char hash[S3_HASH_TEXT];
     (void)state;
-    s3_hash((str){0}, hash);
+    assert_true(s3_hash((str){0}, hash));
     assert_true(str_eq(str_make(hash, sizeof hash), S(EMPTY)));
 }
 
