@@ -95,7 +95,7 @@ def own_host():
 S3 = os.environ.get("FLAMETREE_TEST_S3")
 BUCKET = "flametree-test"
 if S3:
-    os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID="AKTEST", AWS_SECRET_ACCESS_KEY="secret")
+    os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID="AKTEST", AWS_SECRET_ACCESS_KEY=radosgw.Radosgw.secret_key)
 
 
 def store_flags(folder, args):

@@ -93,7 +93,7 @@ def free_ports(n):
 
 
 class Radosgw:
-    access_key, secret_key, region = "AKTEST", "secret", "us-east-1"
+    access_key, secret_key, region = "AKTEST", "secretkey", "us-east-1"
 
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="radosgw-")

@@ -4,7 +4,7 @@ import random
 import pytest
 from bucket import on_bucket, push, total
 from client import unique
-from flametree import await_, compact, flush
+from flametree import await_, flush
 from fleet import SEED, Fleet
 from s3_proxy import S3Proxy
 
@@ -46,13 +46,3 @@ def test_pushes_go_on_while_the_service_is_away_and_are_flushed_when_it_is_back(
         proxy.away = False
         await_("the flush", lambda: f.operator().call("POST", "/ingester/flush?wait=true", b"").status == 200, 120)
         assert total(f.server()) == sum(range(1, 16))
-
-
-def test_everything_that_was_flushed_is_there_after_all_directories_are_gone(service):
-    prefix = unique("recover")
-    with on_bucket(service, prefix=prefix) as f:
-        push(f.server(), 9)
-        flush(f)
-        compact(f)
-    with on_bucket(service, prefix=prefix) as f:  # a data directory of its own
-        assert total(f.server()) == sum(range(1, 10))
