@@ -29,10 +29,11 @@ def io_mode(f):
 
 
 @pytest.mark.parametrize("args,says", [
-    (["--storage.kind", "s3"], "storage.kind: 's3' is not known"),
+    (["--storage.kind", "tape"], "storage.kind: 'tape' is none of local, s3, none"),
+    (["--storage.kind", "s3"], "s3.bucket: storage.kind s3 needs the name of a bucket"),
     (["--storage.io", "aio"], "storage.io: 'aio' is none of auto, threads"),
     (["--storage.width", "0"], "storage.width"),
-], ids=["kind", "io", "width"])
+], ids=["kind", "bucket", "io", "width"])
 def test_wrong_settings_are_named(tmp_path, args, says):
     code, said = refused("--server.data_dir", str(tmp_path), *args)
     assert code == 2 and says in said, said
@@ -203,7 +204,7 @@ def test_a_store_that_was_moved_away_is_no_empty_store(tmp_path):
 def test_a_store_is_tried_out_at_the_start(tmp_path):
     with Flametree(data=str(tmp_path)) as f:
         line = next(line for line in f.tail().splitlines() if "event=storage.tried" in line)
-        assert "dir=%s/store" % tmp_path in line and "seen and listed at once" in line and "created only once" in line and "deletions" in line, line
+        assert "store=%s/store" % tmp_path in line and "seen and listed at once" in line and "created only once" in line and "deletions" in line, line
         assert "storage.untried" not in f.server().call("GET", "/ready").expect(200).text
 
 
