@@ -39,3 +39,7 @@ const char *s3_region_of_environment(void);  // "": it has none. Static.
 // Checks the options and begins nothing yet: requests fail with unavailable while the service
 // cannot be reached. Returns owned.
 struct store *store_open_s3(const struct s3_options *o, err *e) MUST_CHECK;
+
+// Does the service keep its promise of one creation also to creations that come at the same time?
+// store_check (store/check.h) tries out the rest. Fails with failed_precondition if it does not.
+bool s3_check_races(struct store *s, struct req *r, err *e) MUST_CHECK;

@@ -166,7 +166,8 @@ static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, 
     assert(other != p->process.store);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
-    bool ok = store_check(p->process.store, other, p->identity.directory, &r, e);
+    bool ok = store_check(p->process.store, other, p->identity.directory, &r, e) &&
+              (!c->is_s3 || s3_check_races(p->process.store, &r, e));
     req_release(&r);
     store_close(other);
     return ok;

@@ -27,7 +27,7 @@ struct check {
 static bool broken(const char *what, err *e)
 {
     return err_set(e, ERR_FAILED_PRECONDITION,
-                   "%s; it must be a file system whose clients see each other's changes at once "
+                   "%s; clients of a store must see each other's changes at once "
                    "(docs/operations.md, What the store must guarantee)",
                    what);
 }

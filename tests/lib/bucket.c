@@ -53,6 +53,7 @@ struct bucket {
     pthread_cond_t change;
     bool whole_ignored;
     bool parts_ignored;
+    bool looks_first;
     bool go_on;
     size_t page;
     char initiated[40];
@@ -128,7 +129,7 @@ static struct object *find(struct bucket *b, str key)
 static void copy_text(char *to, size_t room, str text)
 {
     size_t n = MIN(text.n, room - 1);
-    memcpy(to, text.p, n);
+    if (n) memcpy(to, text.p, n);
     to[n] = '\0';
 }
 
@@ -168,6 +169,11 @@ static void put(struct bucket *b, struct http_exchange *x, str key)
     if (only_if_free && find(b, key)) {
         say(x, 412, "PreconditionFailed");
         return;
+    }
+    if (b->looks_first) {
+        pthread_mutex_unlock(&b->mutex);
+        nanosleep(&(struct timespec){.tv_nsec = 50 * NS_PER_MS}, NULL);
+        pthread_mutex_lock(&b->mutex);
     }
     str body = buf_view(&x->body);
     struct object *o = set(b, key, body.p, body.n);
@@ -578,6 +584,13 @@ void bucket_ignore_conditions(struct bucket *b, bool whole, bool parts)
     pthread_mutex_lock(&b->mutex);
     b->whole_ignored = whole;
     b->parts_ignored = parts;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void bucket_look_and_write(struct bucket *b)
+{
+    pthread_mutex_lock(&b->mutex);
+    b->looks_first = true;
     pthread_mutex_unlock(&b->mutex);
 }
 

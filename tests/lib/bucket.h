@@ -41,6 +41,7 @@ void bucket_go_on(struct bucket *b);
 // A service that does not heed the condition of a creation: of whole objects, of the end of an
 // upload in parts.
 void bucket_ignore_conditions(struct bucket *b, bool whole, bool parts);
+void bucket_look_and_write(struct bucket *b);  // heeds them, but not of requests at the same time
 void bucket_set_page(struct bucket *b, size_t names);           // of a list; 1000 at first
 void bucket_set_initiated(struct bucket *b, const char *when);  // the time of later begins
 

@@ -3,6 +3,7 @@
 // A store in a bucket of a service in memory: the table of all stores, and what follows from each
 // answer that a service may give.
 #include "lib/bucket.h"
+#include "s3/s3.h"
 #include "store/check.h"
 #include "sys/clock.h"
 #include "unit/s3/bucket_table.h"
@@ -174,6 +175,21 @@ static void a_service_without_conditions_is_refused_at_the_start(void **state)
     store_close(other);
 }
 
+static void a_service_that_looks_first_and_writes_then_is_refused(void **state)
+{
+    struct bench *b = *state;
+    struct store *other = b->open(b);
+    err why = {0};
+    assert_ok(s3_check_races(b->store, &b->req, e));
+    bucket_look_and_write(bucket);
+    assert_ok(store_check(b->store, other, (id128){0}, &b->req, e));  // one after the other
+    assert_false(s3_check_races(b->store, &b->req, &why));
+    assert_int_equal(why.code, ERR_FAILED_PRECONDITION);
+    assert_non_null(strstr(why.msg, "creations of one name at the same time"));
+    assert_int_equal(bucket_objects(bucket), 0);
+    store_close(other);
+}
+
 static void uploads_older_than_a_day_are_dropped_and_no_others(void **state)
 {
     static const char *const times[] = {"2020-01-02T03:04:05.000Z", "2021-01-02T03:04:05Z", "",
@@ -310,6 +326,7 @@ int main(void)
         CASE(uploads_in_parts_end_as_the_service_says),
         CASE(a_service_without_conditions_for_parts_gets_whole_objects),
         CASE(a_service_without_conditions_is_refused_at_the_start),
+        CASE(a_service_that_looks_first_and_writes_then_is_refused),
         CASE(uploads_older_than_a_day_are_dropped_and_no_others),
         CASE(reads_are_right_whatever_the_service_does_to_them),
         CASE(a_read_that_stalls_is_asked_for_once_more),
