@@ -20,7 +20,8 @@
 //     the name is taken (412)          by this creation, if the object has its nonce: a try went
 //                                      before, of ours or of libcurl's; otherwise by another one.
 //                                      The parts are dropped.
-//     no answer after all tries        the object may be there: the caller is told `unavailable`
+//     no answer after all tries        the same, if the object is there; otherwise it may come yet:
+//                                      the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until store_tidy or a rule of the bucket drops it
 #include "base/hash.h"
@@ -257,19 +258,20 @@ bool s3_write(struct store_upload *up, str bytes, err *e)
 // ---- the end
 
 // Has the object of that name our nonce? Then a try whose answer was lost has created it.
-static bool is_ours(struct upload *u, bool *ours, err *e)
+// `expected`: the service has just said that it is there.
+static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
 {
     struct arena a;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_HEAD,
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .expected = true,
+                      .expected = expected,
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
     if (ok && !(o.answered && o.call.status == 200)) {
         s3_fault(u->s3, &o, "look whose is", name_of(u), e);
-        // It was there a moment ago. Whether it was ours is not known.
+        // It was there a moment ago, or may come yet. Whether it is ours is not known.
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
         ok = false;
     }
@@ -280,17 +282,22 @@ static bool is_ours(struct upload *u, bool *ours, err *e)
     return ok;
 }
 
+// What a creation has come to that the service did not call successful. `taken`: it says that the
+// name is.
 static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existed, err *e)
 {
     bool ours = false;
-    if (!taken) {
+    err unseen = {0};
+    // Also after the first try: libcurl sends a request again by itself if a connection that was
+    // kept open ends before the answer. And without any answer: some services refuse a large object
+    // and hang up before all of it was sent.
+    bool seen = (taken || !o->answered) && is_ours(u, taken, &ours, &unseen);
+    if (taken && !seen) *e = unseen;
+    if (!taken && !seen) {
         s3_fault(u->s3, o, "create", name_of(u), e);
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
-        return false;
     }
-    // Also after the first try: libcurl sends a request again by itself if a connection that was
-    // kept open ends before the answer.
-    if (!is_ours(u, &ours, e)) return false;
+    if (!seen) return false;
     if (ours) metric_add(&s3_landed, 1);
     *existed = !ours;
     return true;
@@ -337,7 +344,7 @@ static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *m
     *taken = o->answered && o->call.status == 412;
     if (!(o->answered && o->call.status == 200)) {
         // The upload may be gone because a try whose answer was lost has ended it.
-        return !(o->answered && o->call.status == 404) || is_ours(u, made, e);
+        return !(o->answered && o->call.status == 404) || is_ours(u, false, made, e);
     }
     if (!s3_read_completed(a, buf_view(&o->call.answer), &why, e)) return false;
     *made = !why.code.n;

@@ -49,6 +49,8 @@ static void creations_end_as_the_service_says(void **state)
          1},
         {"two creations at once, and the other one failed", BUCKET_CONFLICT, 3, ERR_OK, false, 1},
         {"somebody else was first", BUCKET_STEALS, 1, ERR_OK, true, 1},
+        {"no try is answered, though the first was carried out", BUCKET_LANDS, 100, ERR_OK, false,
+         1},
         {"it is not allowed", BUCKET_DENIES, 100, ERR_UNAVAILABLE, false, 0},
     };
     struct bench *b = *state;
