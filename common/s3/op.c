@@ -211,18 +211,19 @@ static bool may_pass(const err *fault)
 // After a round: true if the operation is over.
 static bool conclude(struct s3 *s, const struct req *r, struct s3_op *o)
 {
+    bool was_last = o->tries == (o->tries_max ? o->tries_max : TRIES_MAX);
     if (o->running) count(o);
     if (o->running && o->call.call.ok) {
         o->answered = is_last(s, o);
         o->running = false;
-        return o->answered || o->tries == TRIES_MAX;
+        return o->answered || was_last;
     }
     if (o->running) {
         // The wait ended it: the request's time is over, or it was canceled.
         if (req_alive(r, &o->fault)) o->fault = o->call.call.fault;
         o->running = false;
     }
-    return !may_pass(&o->fault) || o->tries == TRIES_MAX;
+    return !may_pass(&o->fault) || was_last;
 }
 
 // Longer each time, and different for each caller: all that failed together would come back

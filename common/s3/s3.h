@@ -43,3 +43,8 @@ struct store *store_open_s3(const struct s3_options *o, err *e) MUST_CHECK;
 // Does the service keep its promise of one creation also to creations that come at the same time?
 // store_check (store/check.h) tries out the rest. Fails with failed_precondition if it does not.
 bool s3_check_races(struct store *s, struct req *r, err *e) MUST_CHECK;
+
+// May these keys list, create, read and delete in this bucket? Soon over. Fails with
+// failed_precondition where the service refuses, so that somebody must change keys, rights or
+// settings, and with unavailable where it does not answer.
+bool s3_check_access(struct store *s, struct req *r, err *e) MUST_CHECK;

@@ -76,9 +76,10 @@ struct s3_op {
     str query;  // encoded, in order of names
     struct http_header extra[S3_HEADERS];
     size_t extra_n;
-    str body;           // borrowed
-    size_t answer_max;  // bytes of the answer
-    bool expected;      // the service has just said that the object is there
+    str body;            // borrowed
+    size_t answer_max;   // bytes of the answer
+    bool expected;       // the service has just said that the object is there
+    unsigned tries_max;  // 0: many
     // What came of it. `answered`: the service decided, with a status that is no fault of the
     // moment. Otherwise `fault` is why there is no answer, and it may have been carried out.
     bool answered;

@@ -98,7 +98,7 @@ static bool tidy_page(struct tidying *t, struct arena *a, bool *more, err *e)
     if (!arena_ok(a, e)) return false;
     s3_run(t->s, t->r, &o, 1);
     bool ok = o.answered && o.call.status == 200;
-    if (!ok) s3_fault(t->s, &o, "list unfinished uploads,", S(""), e);
+    if (!ok) s3_fault(t->s, &o, "list unfinished uploads of", S("v1/"), e);
     ok = ok && s3_read_pending(a, buf_view(&o.call.answer), &list, e) && drop_old(t, &list, e);
     s3_op_release(&o);
     *more = ok && list.truncated;

@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define UNASKED        "storage.unasked"
-#define UNTRIED        "storage.untried"
-#define STORE_PATH_MAX (PATH_MAX + sizeof "/store")
-#define CLAIM_BYTES    ((size_t)1 << 20)
-#define CLAIM_LIMIT_NS ((uint64_t)60 * NS_PER_S)
-#define ASK_LIMIT_NS   ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
+#define UNASKED         "storage.unasked"
+#define UNTRIED         "storage.untried"
+#define STORE_PATH_MAX  (PATH_MAX + sizeof "/store")
+#define CLAIM_BYTES     ((size_t)1 << 20)
+#define CLAIM_LIMIT_NS  ((uint64_t)60 * NS_PER_S)
+#define ACCESS_LIMIT_NS ((uint64_t)10 * NS_PER_S)
+#define ASK_LIMIT_NS    ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
 
 static bool is_one_of(const char *setting, const char *value, const char *const *v, err *e)
 {
@@ -225,6 +226,30 @@ void storage_ask(struct program *p)
     _exit(EXIT_FAILURE);
 }
 
+// Says at once why a bucket cannot be used, since trials and claim are repeated for a while. A data
+// directory that was used with a store before goes on: its log takes pushes meanwhile. For a new
+// one nothing works before keys or settings are right, so the start ends.
+static bool ask_access(struct program *p, const struct chosen *c, err *e)
+{
+    struct req r;
+    id128 mine;
+    bool known = false;
+    err fault = {0};
+    char quoted[2][LOG_QUOTE_MAX];
+    if (!datadir_read_cluster(&p->datadir, &mine, &known, e)) return err_wrap(e, "storage");
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, ACCESS_LIMIT_NS);
+    bool ok = s3_check_access(p->process.store, &r, &fault);
+    req_release(&r);
+    if (!ok && fault.code == ERR_FAILED_PRECONDITION && !known) {
+        *e = fault;
+        return err_wrap(e, "storage %s", c->name);
+    }
+    if (!ok)
+        log_warn(NULL, "storage.refuses", "store=%s why=%s", log_quote(quoted[0], str_of(c->name)),
+                 log_quote(quoted[1], str_of(fault.msg)));
+    return true;
+}
+
 bool storage_open(struct program *p, err *e)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
@@ -238,8 +263,9 @@ bool storage_open(struct program *p, err *e)
         return true;
     }
     p->process.store = open_client(&c, e);
+    if (!p->process.store || (c.is_s3 && !ask_access(p, &c, e))) return false;
     // Tried first: a claim in a store that breaks its promises could be one of two.
-    bool ok = p->process.store && try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
+    bool ok = try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
     (void)node_cluster(p, &p->identity.cluster);
     return ok;
 }

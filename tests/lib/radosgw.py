@@ -178,25 +178,33 @@ class Radosgw:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def call(url, keys, method, path, query="", body=b"", region="us-east-1"):
-    """Signature Version 4, written once more: tests do not use what they test."""
+def signed(url, keys, method, target, extra, body, region="us-east-1"):
+    """The headers of a request with those of `extra` that matter. Signature Version 4, written once more: tests do not use what they test."""
     access, secret = keys
+    path, _, query = target.partition("?")
     now = datetime.datetime.now(datetime.timezone.utc)
     stamp, day, digest = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d"), hashlib.sha256(body).hexdigest()
-    query = "&".join(sorted(query.split("&"))) if query else ""
-    headers = {"host": urllib.parse.urlsplit(url).netloc, "x-amz-content-sha256": digest, "x-amz-date": stamp}
-    if method == "POST":
-        headers["content-md5"] = base64.b64encode(hashlib.md5(body).digest()).decode()
+    headers = {k.lower(): v for k, v in extra.items() if k.lower().startswith("x-amz-meta-") or k.lower() in ("range", "content-md5", "if-none-match")}
+    headers.update({"host": urllib.parse.urlsplit(url).netloc, "x-amz-content-sha256": digest, "x-amz-date": stamp})
     names = ";".join(sorted(headers))
-    canonical = "\n".join([method, urllib.parse.quote(path), query, *("%s:%s" % (k, headers[k]) for k in sorted(headers)), "", names, digest])
+    canonical = "\n".join([method, path, "&".join(sorted(query.split("&"))) if query else "", *("%s:%s" % (k, headers[k]) for k in sorted(headers)), "", names, digest])
     scope = "%s/%s/s3/aws4_request" % (day, region)
     key = ("AWS4" + secret).encode()
     for part in (day, region, "s3", "aws4_request"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     text = "AWS4-HMAC-SHA256\n%s\n%s\n%s" % (stamp, scope, hashlib.sha256(canonical.encode()).hexdigest())
-    signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-    headers["authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (access, scope, names, signature)
-    request = urllib.request.Request(url + urllib.parse.quote(path) + ("?" + query if query else ""), body if method in ("PUT", "POST") else None, headers, method=method)
+    headers["authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (
+        access, scope, names, hmac.new(key, text.encode(), hashlib.sha256).hexdigest())
+    return headers
+
+
+def call(url, keys, method, path, query="", body=b"", region="us-east-1"):
+    """(status, body) of a signed request."""
+    path = urllib.parse.quote(path)
+    target = path + ("?" + "&".join(sorted(query.split("&"))) if query else "")
+    md5 = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode()} if method == "POST" else {}
+    headers = signed(url, keys, method, target, md5, body, region)
+    request = urllib.request.Request(url + target, body if method in ("PUT", "POST") else None, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read()

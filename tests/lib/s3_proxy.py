@@ -9,18 +9,27 @@ late, cut short or with a wrong byte.
     drop      closed, not carried out            landed     carried out, answered with 500
     lost      carried out, closed                cut        half of the answer's body, then closed
     busy      503 SlowDown, not carried out      late       carried out after late_seconds
-    wrong     a byte of a body that is read is changed (GET of objects only; the next eight of the same object are right)
+    short     half of a list's body, whose length says that this is all
+    conflict  409 to a conditional creation, not carried out
+    wrong     a byte of a body that is read is changed (GET of objects only)
+
+    S3Proxy(upstream, tls=(certificate, key))   # speaks TLS
+    p.at_write(3, "before", f)                  # f() at the third request from now on that writes: before or after it is carried out
 """
 import collections
 import http.client
 import http.server
 import random
+import ssl
 import threading
 import time
 import urllib.parse
 
+KINDS = {"wrong": "object", "conflict": "creation", "short": "list"}  # troubles of some requests only
+SPARING = ("wrong", "short")  # after which the next eight requests of the same path have no such trouble
 HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"}
 BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
+CONFLICT = b'<?xml version="1.0"?><Error><Code>ConditionalRequestConflict</Code><Message>At the same time.</Message></Error>'
 BROKEN = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>'
 
 
@@ -35,6 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not hasattr(self, "upstream"):
             self.upstream = http.client.HTTPConnection(*self.server.proxy.upstream, timeout=60)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
+        headers = self.server.proxy.change(self.command, self.path, headers, body)
         try:
             self.upstream.request(self.command, self.path, body or None, headers)
             answer = self.upstream.getresponse()
@@ -60,12 +70,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         p = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         is_object = self.command == "GET" and "?" not in self.path
-        trouble = p.pick(self.path if is_object else None)
+        kind = "object" if is_object else "creation" if "if-none-match" in self.headers else "list" if "list-type" in self.path else ""
+        trouble = p.pick(kind, self.path)
+        meets = p.counts(self.command)
+        if meets == "before":
+            p.call()
+            self.close_connection = True
+            return
         if trouble == "drop":
             self.close_connection = True
             return
         if trouble == "busy":
             self.answer(503, [("Content-Type", "application/xml")], BUSY)
+            return
+        if trouble == "conflict":
+            self.answer(409, [("Content-Type", "application/xml")], CONFLICT)
             return
         if trouble == "late":
             time.sleep(p.late_seconds)
@@ -74,13 +93,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except (OSError, http.client.HTTPException):
             self.close_connection = True
             return
-        if trouble == "lost":
+        if meets == "after":
+            p.call()
+        if trouble == "lost" or meets:
             self.close_connection = True
         elif trouble == "landed":
             self.answer(500, [("Content-Type", "application/xml")], BROKEN)
         elif trouble == "wrong" and got and status in (200, 206):
             at = random.randrange(len(got))
             self.answer(status, headers, got[:at] + bytes([got[at] ^ 4]) + got[at + 1:])
+        elif trouble == "short" and status == 200:
+            self.answer(status, headers, got[:len(got) // 2])
         else:
             self.answer(status, headers, got, short=trouble == "cut" and len(got) > 1)
 
@@ -96,39 +119,61 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class S3Proxy:
-    def __init__(self, upstream, seed=1):
+    def __init__(self, upstream, seed=1, tls=None):
         url = urllib.parse.urlsplit(upstream)
+        self.upstream_url, self.tls = upstream, tls
         self.upstream = (url.hostname, url.port)
         self.trouble, self.away, self.late_seconds = {}, False, 1.0
         self.requests, self.done = 0, collections.Counter()
-        self.spared = {}  # path of an object: how many of its reads bring right bytes
+        self.left, self.when, self.call = 0, None, None
+        self.spared = {}  # path: how many of its requests are spared
         self.dice, self.lock = random.Random(seed), threading.Lock()
 
-    def pick(self, object_path):
+    def change(self, method, path, headers, body):
+        """The headers to send on."""
+        return headers
+
+    def at_write(self, at, when, call):
+        with self.lock:
+            self.left, self.when, self.call = at, when, call
+
+    def counts(self, method):
+        """When the request of that method meets what at_write ordered: "before", "after", or None."""
+        with self.lock:
+            if method not in ("PUT", "POST", "DELETE") or not self.left:
+                return None
+            self.left -= 1
+            return None if self.left else self.when
+
+    def pick(self, kind, path):
         with self.lock:
             self.requests += 1
             if self.away:
                 return "drop"
             at = self.dice.random()
             for name, part in self.trouble.items():
-                if name == "wrong" and (object_path is None or self.spared.get(object_path)):
+                if KINDS.get(name, kind) != kind or (name in SPARING and self.spared.get(path)):
                     continue
                 if at < part:
                     self.done[name] += 1
-                    if name == "wrong":
-                        self.spared[object_path] = 9
+                    if name in SPARING:
+                        self.spared[path] = 9
                     break
                 at -= part
             else:
                 name = None
-            if self.spared.get(object_path):
-                self.spared[object_path] -= 1
+            if self.spared.get(path):
+                self.spared[path] -= 1
         return name
 
     def __enter__(self):
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.proxy = self
-        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        self.url = "http%s://127.0.0.1:%d" % ("s" if self.tls else "", self.server.server_address[1])
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self.tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 

@@ -33,14 +33,14 @@ def refused(*args, env=None, seconds=60):
     return done.returncode, done.stderr.strip().splitlines()[-1]
 
 
-def push(s, n, start=0, service="shop"):
+def push(s, n, start=0, service="shop", ago_s=60):
     for i in range(start, start + n):
-        s.push({"__name__": "process_cpu", "service_name": service}, Pprof(("main;f%d" % (i % 7), 1 + i), time_ns=(now_ms() - 60_000 + i) * 10**6)).expect(200)
+        s.push({"__name__": "process_cpu", "service_name": service}, Pprof(("main;f%d" % (i % 7), 1 + i), time_ns=(now_ms() - ago_s * 1000 + i) * 10**6)).expect(200)
 
 
 def total(s, service="shop"):
     from client import CPU, select
-    reply = s.query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 3_600_000, end=now_ms() + 60_000).expect(200)
+    reply = s.query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 5 * 3_600_000, end=now_ms() + 60_000).expect(200)
     return int(reply.json()["flamegraph"]["total"])
 
 

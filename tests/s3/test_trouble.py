@@ -1,17 +1,20 @@
 """A service that loses requests and answers: whatever happens, each acknowledged profile counts once."""
 import random
+import threading
 
 import pytest
 from bucket import on_bucket, push, total
 from client import unique
-from flametree import await_, flush
+from faultclock import FaultClock
+from flametree import await_, compact, flush
 from fleet import SEED, Fleet
 from s3_proxy import S3Proxy
 
 TROUBLES = {
     "requests are lost before and after they are carried out": {"drop": 0.05, "lost": 0.1},
     "the service is busy or breaks": {"busy": 0.1, "landed": 0.1},
-    "answers are cut": {"cut": 0.1},
+    "answers are cut, and lists are shorter than they should": {"cut": 0.07, "short": 0.3},
+    "creations conflict": {"conflict": 0.3},
     "bytes are wrong": {"wrong": 0.1},
     "all of it": {"drop": 0.03, "lost": 0.03, "busy": 0.03, "landed": 0.03, "cut": 0.03},
 }
@@ -46,3 +49,55 @@ def test_pushes_go_on_while_the_service_is_away_and_are_flushed_when_it_is_back(
         proxy.away = False
         await_("the flush", lambda: f.operator().call("POST", "/ingester/flush?wait=true", b"").status == 200, 120)
         assert total(f.server()) == sum(range(1, 16))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_each_request_that_writes_loses_nothing_and_counts_nothing_twice(service, tmp_path, when):
+    """The first requests of flush and compaction, one after the other: the process is killed before each is carried out, or after it."""
+    pushed = kills = 0
+    with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=proxy.url, data=str(tmp_path)) as f:
+        for at in range(1, 13):
+            push(f.server(), 3, pushed, ago_s=3 * 3600)  # of an hour that is over: it is merged
+            pushed += 3
+            process, killed = f.process, threading.Event()
+            proxy.at_write(at, when, lambda: (process.kill(), process.wait(), killed.set()))
+            try:
+                flush(f)
+                compact(f)
+            except (OSError, AssertionError, ValueError):
+                assert killed.wait(30), "flush or compaction failed without a kill"
+            proxy.at_write(0, None, None)
+            if killed.is_set():
+                kills += 1
+                f.process = None
+                f.start()
+            flush(f)
+            compact(f)
+            assert total(f.server()) == sum(range(1, pushed + 1)), "kill %s request %d" % (when, at)
+    assert kills >= 6
+
+
+def test_an_end_that_did_not_become_known_leaves_an_upload_that_goes_after_a_day(service, tmp_path):
+    with on_bucket(service, prefix="left", data=str(tmp_path)) as f:
+        status, text = service.call("POST", "/flametree-test/left/v1/ab/t/raw/x", "uploads=")
+        assert status == 200, text
+        assert f.operator().call("POST", "/compactor/run?sweep=true&timeout=20s").status == 200
+        status, text = service.call("GET", "/flametree-test", "uploads=&prefix=left")
+        assert b"<UploadId>" in text, "an upload of this minute was dropped"
+        f.stop()
+        clock = FaultClock(tmp_path / "clock")
+        clock.set(hours=25)
+        f.env.update(clock.env)
+        f.start()
+        # Its time is the service's, whatever the clock of this machine says: the upload is young.
+        assert f.operator().call("POST", "/compactor/run?sweep=true&timeout=20s").status == 200
+        assert b"<UploadId>" in service.call("GET", "/flametree-test", "uploads=&prefix=left")[1]
+
+
+@pytest.mark.parametrize("hours", [-3, 30])
+def test_a_clock_that_is_wrong_is_corrected_by_that_of_the_service(service, tmp_path, hours):
+    clock = FaultClock(tmp_path / "clock")
+    clock.set(hours=hours)
+    with on_bucket(service, env=clock.env) as f:
+        assert "event=storage.opened" in f.tail()
+        assert not f.metric('flametree_notices{notice="storage.untried"}')

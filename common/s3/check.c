@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// race.c - is a conditional creation atomic? A service that looks first and writes then keeps the
-// promise to clients that come one after the other, and breaks it when two come at once, which is
-// when it matters. So RACERS creations of one name begin together; one of them may succeed.
-#include "s3/s3_int.h"
+// check.c - tries out at the start of a process what settings and service are good for.
 #include "store/check.h"
+
+#include "s3/s3_int.h"
 #include "sys/rand.h"
 
 #include <stdio.h>
@@ -13,7 +12,43 @@
 #define ROUNDS     3
 #define ANSWER_MAX ((size_t)64 << 10)
 
-// How many of the creations the service called successful.
+// ---- access
+
+static bool ask(struct s3 *s, struct req *r, struct s3_op *o, const char *what, err *e)
+{
+    err why = {0};
+    o->tries_max = 2;  // keys and time are set right after the first
+    o->answer_max = ANSWER_MAX;
+    s3_run(s, r, o, 1);
+    bool ok = o->answered && o->call.status < 300;
+    if (!ok) {
+        s3_fault(s, o, what, S("v1/check"), &why);
+        *e = why;
+        if (o->answered) e->code = ERR_FAILED_PRECONDITION;
+    }
+    s3_op_release(o);
+    return ok;
+}
+
+bool s3_check_access(struct store *st, struct req *r, err *e)
+{
+    struct s3 *s = s3_of(st);
+    struct arena *a = &r->arena;
+    str key = arena_printf(a, "%s" STORE_CHECK_PREFIX "access.%016llx", s->prefix,
+                           (unsigned long long)rand_u64());
+    str query = arena_printf(a, "list-type=2&max-keys=1&prefix=");
+    if (!arena_ok(a, e)) return false;
+    return ask(s, r, &(struct s3_op){.action = S3_LIST, .query = query}, "list", e) &&
+           ask(s, r, &(struct s3_op){.action = S3_PUT, .key = key, .body = S("1")}, "create", e) &&
+           ask(s, r, &(struct s3_op){.action = S3_GET, .key = key}, "read", e) &&
+           ask(s, r, &(struct s3_op){.action = S3_DELETE, .key = key}, "delete", e);
+}
+
+// ---- atomic creations
+
+// A service that looks first and writes then keeps the promise to clients that come one after the
+// other, and breaks it when two come at once, which is when it matters. So RACERS creations of one
+// name begin together. *winners: how many of them the service called successful.
 static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *e)
 {
     struct s3_op ops[RACERS];
