@@ -55,7 +55,7 @@ static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *
     struct arena a;
     memset(ops, 0, sizeof ops);
     arena_init(&a, s->memory, ANSWER_MAX);
-    for (unsigned i = 0; i < RACERS; i++)
+    for (unsigned i = 0; i < RACERS; i++) {
         ops[i] = (struct s3_op){.action = S3_PUT,
                                 .key = s3_key(s, &a, name),
                                 .extra = {{S(S3_META_NONCE), arena_printf(&a, "%u", i)},
@@ -63,6 +63,7 @@ static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *
                                 .extra_n = 2,
                                 .body = S("race"),
                                 .answer_max = ANSWER_MAX};
+    }
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(s, r, ops, RACERS);
     *winners = 0;
@@ -87,12 +88,13 @@ bool s3_check_races(struct store *st, struct req *r, err *e)
         snprintf(name, sizeof name, STORE_CHECK_PREFIX "race.%016llx",
                  (unsigned long long)rand_u64());
         ok = race(s3_of(st), r, str_of(name), &winners, e);
-        if (winners > 1)
+        if (winners > 1) {
             ok = err_set(e, ERR_FAILED_PRECONDITION,
                          "it accepts %u of %u creations of one name at the same time; it must be a "
                          "service whose `If-None-Match: *` is atomic (docs/operations.md, What the "
                          "store must guarantee)",
                          winners, RACERS);
+        }
         (void)!store_delete(st, r, str_of(name), &ignored);
     }
     return ok;

@@ -104,10 +104,11 @@ static void take(struct s3 *s, struct s3_op *o, const struct range *g)
         return;
     }
     if (o->answered && o->call.status == 416) {
-        for (size_t i = 0; i < g->n; i++)
+        for (size_t i = 0; i < g->n; i++) {
             g->first[i]->ok = err_set(&g->first[i]->fault, ERR_OUT_OF_RANGE,
                                       "read object %.*s: it ends before byte %llu",
                                       STR(g->first[i]->name), (unsigned long long)g->at + 1);
+        }
         return;
     }
     s3_fault(s, o, "read", g->first[0]->name, &e);

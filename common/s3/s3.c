@@ -281,11 +281,12 @@ static bool set_endpoint(struct s3 *s, const struct s3_options *o, err *e)
                        "s3.endpoint: '%.*s' begins with neither https:// nor http://", STR(url));
     str host = str_slice(url, s->tls ? 8 : 7, url.n);
     if (str_ends(host, S("/"))) host.n--;
-    if (!host.n || !http_is_authority(host))
+    if (!host.n || !http_is_authority(host)) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "s3.endpoint: '%.*s' is no address; it is written "
                        "https://host:port, without a path",
                        STR(url));
+    }
     snprintf(s->host, sizeof s->host, "%s%s%.*s", o->path_style ? "" : s->bucket,
              o->path_style ? "" : ".", STR(host));
     snprintf(s->base, sizeof s->base, "%s%s", o->path_style ? "/" : "",
@@ -304,10 +305,11 @@ static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
         char c = o->bucket[i];
         bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
                     (o->path_style && (c == '_' || (c >= 'A' && c <= 'Z')));
-        if (!fine)
+        if (!fine) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "s3.bucket: '%s' has a '%c' at %zu, which no bucket's name has",
                            o->bucket, c, i);
+        }
     }
     memcpy(s->bucket, o->bucket, n + 1);
     const char *prefix = o->prefix ? o->prefix : "";

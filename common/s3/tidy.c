@@ -55,11 +55,12 @@ static bool drop(struct tidying *t, const struct s3_pending *v, size_t n, err *e
     struct arena a;
     memset(ops, 0, sizeof ops);
     arena_init(&a, t->s->memory, (size_t)256 << 10);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         ops[i] = (struct s3_op){.action = S3_DROP,
                                 .key = v[i].key,
                                 .query = id_query(&a, v[i].id),
                                 .answer_max = ANSWER_MAX};
+    }
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(t->s, t->r, ops, n);
     for (size_t i = 0; ok && i < n; i++) {

@@ -359,7 +359,7 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
     struct arena a;
     struct buf list;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    buf_init(&list, u->s3->memory, PARTS_MOST * (ETAG_MAX + 80));
+    buf_init(&list, u->s3->memory, (size_t)PARTS_MOST * (ETAG_MAX + 80));
     put_list(&list, u);
     struct s3_op o = {.action = S3_END,
                       .key = s3_key(u->s3, &a, name_of(u)),
@@ -440,7 +440,7 @@ static bool try_parts(struct upload *u, str name, bool *exclusive, err *e)
 static bool parts_are_exclusive(struct upload *u)
 {
     struct s3 *s = u->s3;
-    char name[sizeof STORE_CHECK_PREFIX + 2 * NONCE_TEXT];
+    char name[sizeof STORE_CHECK_PREFIX + NONCE_TEXT + 16];
     bool exclusive = false;
     err why = {0};
     enum s3_parts known = atomic_load(&s->parts);

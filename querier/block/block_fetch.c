@@ -252,16 +252,15 @@ void block_io_release(struct block_walk *w, struct block_io *io)
     }
 }
 
-// One read into `to`, of bytes that were found damaged: perhaps only on their way.
-static bool read_again(struct block_walk *w, const struct block_get *got, char *to, err *e)
+// One read of bytes that were found damaged: perhaps only on their way.
+static bool read_again(struct block_walk *w, struct store_read *one, err *e)
 {
-    struct store_read one = {.name = got->object->name, .at = got->at, .n = got->n, .to = to};
     metric_add(&querier_block_reads_again, 1);
-    read_many(w, &one, 1);
+    read_many(w, one, 1);
     w->out->reads++;
-    w->out->bytes += one.n;
-    if (one.ok) return true;
-    const err *why = fault_of(w, &one);
+    w->out->bytes += one->n;
+    if (one->ok) return true;
+    const err *why = fault_of(w, one);
     if (!why) return block_no_room(w, e);
     *e = *why;
     return false;
@@ -269,10 +268,10 @@ static bool read_again(struct block_walk *w, const struct block_get *got, char *
 
 bool block_fetch_again(struct block_walk *w, struct block_io *io, struct block_get *got, err *e)
 {
-    char *to = NULL;
+    struct store_read one = {.name = got->object->name, .at = got->at, .n = got->n};
     *e = (err){0};
-    if (!add_bytes(w, io, got->n, &to, e) || !read_again(w, got, to, e)) return false;
-    got->bytes = str_make(to, got->n);
+    if (!add_bytes(w, io, got->n, &one.to, e) || !read_again(w, &one, e)) return false;
+    got->bytes = str_make(one.to, got->n);
     return true;
 }
 
@@ -285,8 +284,9 @@ bool block_contents(struct block_walk *w, struct arena *a, const struct block_ex
     }
     if (block_section(a, x, got->bytes, what, out, e)) return true;
     if (e->code != ERR_DATA_LOSS) return false;
-    char *to = arena_new(a, got->n);
-    if (!to) return arena_fail(a, e);
+    struct store_read one = {.name = got->object->name, .at = got->at, .n = got->n};
+    one.to = arena_new(a, got->n);
+    if (!one.to) return arena_fail(a, e);
     *e = (err){0};
-    return read_again(w, got, to, e) && block_section(a, x, str_make(to, got->n), what, out, e);
+    return read_again(w, &one, e) && block_section(a, x, str_make(one.to, got->n), what, out, e);
 }

@@ -122,16 +122,15 @@ static void uploads_in_parts_end_as_the_service_says(void **state)
         {"end", {"the end is not allowed", BUCKET_DENIES, 100, ERR_UNAVAILABLE, false, 0}},
     };
     struct bench *b = *state;
+    bool tried = false;
+    assert_ok(put_parts(b, false, &tried, e));  // whether the end has a condition is tried out
+    assert_ok(store_delete(b->store, &b->req, S("v1/x"), e));
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
         const struct outcome *c = &cases[i / 2].o;
         bool unique = i % 2;
         bool existed = false;
         err why = {0};
-        if (!unique) {  // whether the end has a condition is tried out before
-            bool ignored = false;
-            assert_ok(put_parts(b, false, &ignored, e));
-            assert_ok(store_delete(b->store, &b->req, S("v1/x"), e));
-        }
+        if (!unique && strcmp(cases[i / 2].action, "end") != 0) continue;  // the name matters there
         bucket_fail(bucket, cases[i / 2].action, c->trouble, 1, c->count);
         bool ok = put_parts(b, unique, &existed, &why);
         bucket_heal(bucket);
