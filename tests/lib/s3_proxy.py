@@ -4,7 +4,7 @@ late, cut short or with a wrong byte.
     with S3Proxy(upstream) as p:
         p.trouble = {"lost": 0.05, "busy": 0.05}    # parts of all requests
         p.away = True                               # nobody is reached
-        p.url, p.requests, p.done["lost"]
+        p.url, p.requests, p.reads[path], p.done["lost"]
 
     drop      closed, not carried out            landed     carried out, answered with 500
     lost      carried out, closed                cut        half of the answer's body, then closed
@@ -101,12 +101,15 @@ class S3Proxy:
         self.upstream = (url.hostname, url.port)
         self.trouble, self.away, self.late_seconds = {}, False, 1.0
         self.requests, self.done = 0, collections.Counter()
+        self.reads = collections.Counter()  # GETs of objects by their path
         self.spared = {}  # path of an object: how many of its reads bring right bytes
         self.dice, self.lock = random.Random(seed), threading.Lock()
 
     def pick(self, object_path):
         with self.lock:
             self.requests += 1
+            if object_path:
+                self.reads[object_path] += 1
             if self.away:
                 return "drop"
             at = self.dice.random()
