@@ -178,10 +178,20 @@ static void stop(void *self)
         lane_free(q->prefetch);
     }
     blocks_free(q->blocks);
-    disk_cache_close(q->disk);
     if (q->manifests) process_unwatch_budget(manifests_budget(q->manifests));
     manifests_close(q->manifests);
+    disk_cache_close(q->disk);
     mem_must_free(q);
+}
+
+static bool page_from_disk(void *arg, str name, size_t n, char *to)
+{
+    return disk_cache_get(arg, name, 0, n, to);
+}
+
+static void page_to_disk(void *arg, str name, str bytes)
+{
+    disk_cache_put(arg, name, 0, bytes);
 }
 
 // For buckets only: blocks of a local store are files of the same disk. Without it all works, only
@@ -221,6 +231,11 @@ static bool start(const struct process *process, void **self, err *e)
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         open_disk_cache(process, config, q);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
+        if (q->manifests && q->disk) {
+            manifests_keep_pages(q->manifests,
+                                 &(struct manifest_page_keeper){page_from_disk, page_to_disk,
+                                                                q->disk});
+        }
         if (q->manifests) {
             manifests_limit(q->manifests, "querier.manifest_memory",
                             (size_t)config->manifest_memory);

@@ -22,6 +22,7 @@
 
 #define FILES         512u
 #define FILE_MIN      ((uint64_t)256 << 10)
+#define ROOM_MIN      ((uint64_t)1 << 20)
 #define FILE_MAX      ((uint64_t)64 << 20)
 #define BUFFERS       3u                 // one is filled, the others are being written
 #define TABLES_MEMORY ((size_t)4 << 20)  // what RocksDB reads of tables: their indexes, few blocks
@@ -186,7 +187,7 @@ static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, err
              "stats_persist_period_sec=0;manifest_preallocation_size=65536;"
              "skip_stats_update_on_db_open=true;"
              "block_based_table_factory={filter_policy=bloomfilter:10:false;block_cache=%zu;};",
-             (unsigned long long)(bytes - file), (unsigned long long)DISK_CACHE_DAYS * 24 * 3600,
+             (unsigned long long)(bytes - file), DISK_CACHE_DAYS * 24ull * 3600,
              (unsigned long long)file, BUFFERS, TABLES_MEMORY);
     rocksdb_options_t *plain = rocksdb_options_create();
     rocksdb_get_options_from_string(plain, text, c->options, &message);
@@ -233,10 +234,10 @@ struct disk_cache *disk_cache_open(const char *directory, uint64_t bytes, struct
     if (!dir_make(directory, e)) return NULL;
     uint64_t room = room_for(directory, bytes);
     uint64_t file = MIN(MAX(room / FILES, FILE_MIN), FILE_MAX);
-    if (room < 4 * FILE_MIN) {
+    if (room < ROOM_MIN) {
         (void)err_set(e, ERR_RESOURCE_EXHAUSTED,
                       "cache on disk: %s has room for %llu bytes, %llu are needed", directory,
-                      (unsigned long long)room, (unsigned long long)(4 * FILE_MIN));
+                      (unsigned long long)room, (unsigned long long)ROOM_MIN);
         return NULL;
     }
     struct disk_cache *c = mem_must(sizeof *c);

@@ -17,7 +17,7 @@
 #include "base/str.h"
 
 // Days after which bytes go, whether they are used or not.
-#define DISK_CACHE_DAYS 2
+#define DISK_CACHE_DAYS 2u
 
 struct disk_cache;
 
