@@ -5,6 +5,7 @@
 #include "loop/lane.h"
 #include "manifest/manifest.h"
 #include "querier/block/blocks.h"
+#include "querier/disk/disk_cache.h"
 #include "querier/metrics.h"
 #include "querier/request/analyze.h"
 #include "querier/request/diff.h"
@@ -21,8 +22,12 @@
 #include "querier/request/version.h"
 #include "querier/v1/querier.pb-c.h"
 #include "service/process.h"
+#include "sys/log.h"
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
+
+#include <limits.h>
+#include <stdio.h>
 
 // Prefetch jobs that run and that wait at most; beyond these there is no prefetch. They wait for
 // the store most of their time, so there are more of them than processors.
@@ -175,7 +180,36 @@ static void stop(void *self)
     blocks_free(q->blocks);
     if (q->manifests) process_unwatch_budget(manifests_budget(q->manifests));
     manifests_close(q->manifests);
+    disk_cache_close(q->disk);
     mem_must_free(q);
+}
+
+static bool page_from_disk(void *arg, str name, size_t n, char *to)
+{
+    return disk_cache_get(arg, name, 0, n, to);
+}
+
+static void page_to_disk(void *arg, str name, str bytes)
+{
+    disk_cache_put(arg, name, 0, bytes);
+}
+
+// For buckets only: blocks of a local store are files of the same disk. Without it all works, only
+// slower.
+static void open_disk_cache(const struct process *process, const struct querier_config *config,
+                            struct querier_state *q)
+{
+    char directory[PATH_MAX + sizeof "/cache/blocks"];
+    err e = {0};
+    char text[LOG_QUOTE_MAX];
+    if (config->disk_cache == 0 || !process->store->kind->remote) return;
+    snprintf(directory, sizeof directory, "%s/cache/blocks", process->data_dir);
+    q->disk = disk_cache_open(directory, config->disk_cache, process->memory, &e);
+    if (q->disk) {
+        blocks_keep_on_disk(q->blocks, q->disk);
+    } else {
+        log_warn(NULL, "querier.no_disk_cache", "fault=%s", log_quote(text, str_of(e.msg)));
+    }
 }
 
 static bool start(const struct process *process, void **self, err *e)
@@ -195,7 +229,13 @@ static bool start(const struct process *process, void **self, err *e)
     // Without a store ingesters have everything, and their answers are the whole (check_store).
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
+        open_disk_cache(process, config, q);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
+        if (q->manifests && q->disk) {
+            manifests_keep_pages(q->manifests,
+                                 &(struct manifest_page_keeper){page_from_disk, page_to_disk,
+                                                                q->disk});
+        }
         if (q->manifests) {
             manifests_limit(q->manifests, "querier.manifest_memory",
                             (size_t)config->manifest_memory);

@@ -453,6 +453,12 @@ static bool see_root(void *arg, str name, uint64_t size, err *e)
     return true;
 }
 
+void manifests_keep_pages(struct manifests *ms, const struct manifest_page_keeper *keeper)
+{
+    assert(keeper->get && keeper->put);
+    ms->keeper = *keeper;
+}
+
 bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
                    struct listed_root *root, err *e)
 {
@@ -501,6 +507,24 @@ static bool take_page(struct manifest *m, size_t i, const struct store_read *rea
     return m->pages[i] != NULL;
 }
 
+// A page that this machine has. NULL: it has none that is whole, or there is no memory; then the
+// store has it.
+static struct page *kept_page(struct manifests *ms, struct req *r, const struct manifest *m,
+                              const struct page_ref *ref)
+{
+    err ignored = {0};
+    str name = name_page(&r->arena, m->tenant, ref->id);
+    char *to = name.p ? mem_alloc(ms->memory, ref->bytes, &ignored) : NULL;
+    struct page *page = NULL;
+    if (!to) return NULL;
+    if (ms->keeper.get(ms->keeper.arg, name, ref->bytes, to) &&
+        hash_str(str_make(to, ref->bytes)) == ref->hash) {
+        page = page_parse(m->arena.budget, m->tenant, ref, str_make(to, ref->bytes), &ignored);
+    }
+    mem_free(ms->memory, to, ref->bytes);
+    return page;
+}
+
 // Reads those of the pages first .. end - 1 that are missing, all at the same time. Together they
 // have `bytes`.
 static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, size_t first,
@@ -523,8 +547,13 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
     if (ok) store_read_many(ms->store, r, v, n);
     metric_add(&manifest_pages_read, n);
     n = 0;
-    for (size_t i = first; ok && i < end; i++)
-        if (!m->pages[i]) ok = take_page(m, i, &v[n++], e);
+    for (size_t i = first; ok && i < end; i++) {
+        if (m->pages[i]) continue;
+        ok = take_page(m, i, &v[n], e);
+        if (ok && ms->keeper.put)
+            ms->keeper.put(ms->keeper.arg, v[n].name, str_make(v[n].to, v[n].n));
+        n++;
+    }
     mem_free(ms->memory, room, bytes);
     mem_free(ms->memory, v, (end - first) * sizeof *v);
     return ok;
@@ -533,8 +562,10 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
 static bool fill_pages(struct manifests *ms, struct req *r, struct manifest *m,
                        const struct manifest *base, err *e)
 {
-    for (size_t i = 0; i < m->page_count; i++)
+    for (size_t i = 0; i < m->page_count; i++) {
         m->pages[i] = page_of(base, &m->refs_of[i]);
+        if (!m->pages[i] && ms->keeper.get) m->pages[i] = kept_page(ms, r, m, &m->refs_of[i]);
+    }
     size_t first = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < m->page_count; i++) {

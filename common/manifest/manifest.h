@@ -109,6 +109,16 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns);
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
 void manifests_close(struct manifests *ms);  // after the last manifest_unref; NULL: nothing
 
+// Bytes of pages on this machine, for a store that is reached over a network. `get` may find a page
+// of n bytes or not, `put` may keep it or not; both may be called by any thread at any time until
+// manifests_close. A page that `get` finds counts only if it has the hash that the root says.
+struct manifest_page_keeper {
+    bool (*get)(void *arg, str name, size_t n, char *to);
+    void (*put)(void *arg, str name, str bytes);
+    void *arg;
+};
+void manifests_keep_pages(struct manifests *ms, const struct manifest_page_keeper *keeper);
+
 // The newest version (with a LIST), with a reference; version 0, without blocks, if there is none.
 struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant,
                                  err *e) MUST_CHECK;

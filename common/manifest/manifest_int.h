@@ -179,7 +179,8 @@ struct tenant {
 
 struct manifests {
     struct store *store;
-    struct mem_budget *memory;      // for manifests in use, and scratch memory
+    struct manifest_page_keeper keeper;  // without functions: none
+    struct mem_budget *memory;           // for manifests in use, and scratch memory
     struct mem_budget kept;         // for manifests that are kept between uses; a child of memory
     _Atomic uint64_t told_mono_ns;  // when the log was last told that there was no room
     int64_t (*wall_ns)(void);

@@ -256,6 +256,7 @@ static void s3_close(struct store *st)
 
 static const struct store_kind kind = {
     .name = "s3",
+    .remote = true,
     .read_many = s3_read_many,
     .list = s3_list,
     .begin = s3_begin,

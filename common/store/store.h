@@ -132,6 +132,7 @@ void store_close(struct store *s);  // when no call is in progress; NULL is fine
 // size is asked for first, and then the bytes; if `tidy` is NULL, there is nothing to tidy.
 struct store_kind {
     const char *name;  // "local"
+    bool remote;       // reached over a network: a copy on this machine's disk is worth its bytes
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
     bool (*list)(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                  err *e);

@@ -31,6 +31,7 @@
 
 struct manifests;
 struct blocks;
+struct disk_cache;
 struct lane;
 
 struct querier_state {
@@ -42,7 +43,8 @@ struct querier_state {
     struct directories *directories;  // service/directories.h; or NULL
     struct manifests *manifests;      // NULL: there is no store, heads have everything
     struct blocks *blocks;
-    struct lane *prefetch;  // of jobs that prefetch while heads answer; NULL: no prefetch
+    struct disk_cache *disk;  // of blocks; NULL: none
+    struct lane *prefetch;    // of jobs that prefetch while heads answer; NULL: no prefetch
 };
 
 // The work done for all questions of a request.

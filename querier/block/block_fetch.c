@@ -62,7 +62,7 @@ static bool make_plan(struct arena *a, struct block_get *v, size_t n, struct pla
     p->runs = ARENA_ARRAY(a, struct run, n);
     if (!p->order || !p->runs) return false;
     for (size_t i = 0; i < n; i++) {
-        // Those that the prefetched bytes of the wave have served already need no read.
+        // Those that the wave's prefetched bytes or the disk have served already need no read.
         if (v[i].n && !v[i].bytes.p) p->order[p->n++] = &v[i];
     }
     if (p->n) qsort(p->order, p->n, sizeof *p->order, by_place);
@@ -98,6 +98,15 @@ static bool add_bytes(struct block_walk *w, struct block_io *io, size_t n, char 
     return true;
 }
 
+static void drop_newest_bytes(struct block_walk *w, struct block_io *io)
+{
+    struct block_bytes *b = io->v;
+    assert(b);
+    io->v = b->next;
+    mem_free(&w->m->memory, b->p, b->n);
+    mem_free(&w->m->memory, b, sizeof *b);
+}
+
 // The reason that a read's gets have. An object that is shorter than its manifest and footer say is
 // damaged.
 static const err *fault_of(struct block_walk *w, const struct store_read *read)
@@ -113,6 +122,46 @@ static const err *fault_of(struct block_walk *w, const struct store_read *read)
     return why;
 }
 
+// ---- sections on disk
+
+static void put_on_disk(struct block_walk *w, str object, uint64_t at, str bytes)
+{
+    struct disk_cache *disk = blocks_disk(w->blocks);
+    if (disk) disk_cache_put(disk, object, at, bytes);
+}
+
+// Of rows only so many bytes of a question that a question about all rows of a month does not push
+// everything else out; enough for the edges of a range, which are asked for again and again.
+static void keep_on_disk(struct block_walk *w, const struct block_get *g)
+{
+    struct disk_cache *disk = blocks_disk(w->blocks);
+    if (!disk || g->n == 0) return;
+    if (g->of_rows && w->rows_put + g->n > disk_cache_section_max(disk)) return;
+    if (g->of_rows) w->rows_put += g->n;
+    put_on_disk(w, g->object->name, g->at, g->bytes);
+}
+
+// Gets whose bytes are on disk need no read of the store.
+static bool serve_from_disk(struct block_walk *w, struct block_io *io, struct block_get *v,
+                            size_t n, err *e)
+{
+    struct disk_cache *disk = blocks_disk(w->blocks);
+    for (size_t i = 0; disk && i < n; i++) {
+        struct block_get *g = &v[i];
+        char *to = NULL;
+        if (g->n == 0 || g->bytes.p || g->n > disk_cache_section_max(disk)) continue;
+        if (!add_bytes(w, io, g->n, &to, e)) return false;
+        if (disk_cache_get(disk, g->object->name, g->at, g->n, to)) {
+            g->bytes = str_make(to, g->n);
+        } else {
+            drop_newest_bytes(w, io);
+        }
+    }
+    return true;
+}
+
+// ---- reads of the store
+
 // Gives each get its bytes out of its run's, or the reason why there are none.
 static bool spread(struct block_walk *w, const struct plan *p, const struct store_read *reads,
                    err *e)
@@ -124,7 +173,9 @@ static bool spread(struct block_walk *w, const struct plan *p, const struct stor
             struct block_get *g = p->order[k];
             g->why = why;
             assert(g->at >= reads[i].at && g->at - reads[i].at + g->n <= reads[i].n);
-            if (!why) g->bytes = str_make(reads[i].to + (g->at - reads[i].at), g->n);
+            if (why) continue;
+            g->bytes = str_make(reads[i].to + (g->at - reads[i].at), g->n);
+            keep_on_disk(w, g);
         }
         w->out->reads++;
         w->out->bytes += reads[i].n;
@@ -226,7 +277,8 @@ static bool fetch(struct block_walk *w, struct block_io *io, struct block_get *v
     struct arena scratch;
     struct plan p = {0};
     arena_init(&scratch, &w->m->memory, SIZE_MAX);
-    bool ok = make_plan(&scratch, v, n, &p) ? read_runs(w, io, &p, e) : block_no_room(w, e);
+    bool ok = serve_from_disk(w, io, v, n, e) &&
+              (make_plan(&scratch, v, n, &p) ? read_runs(w, io, &p, e) : block_no_room(w, e));
     arena_release(&scratch);
     return ok;
 }
@@ -244,12 +296,8 @@ bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v,
 
 void block_io_release(struct block_walk *w, struct block_io *io)
 {
-    while (io->v) {
-        struct block_bytes *b = io->v;
-        io->v = b->next;
-        mem_free(&w->m->memory, b->p, b->n);
-        mem_free(&w->m->memory, b, sizeof *b);
-    }
+    while (io->v)
+        drop_newest_bytes(w, io);
 }
 
 // One read of bytes that were found damaged: perhaps only on their way.
@@ -259,7 +307,10 @@ static bool read_again(struct block_walk *w, struct store_read *one, err *e)
     read_many(w, one, 1);
     w->out->reads++;
     w->out->bytes += one->n;
-    if (one->ok) return true;
+    if (one->ok) {  // the bytes on disk may be the damaged ones
+        put_on_disk(w, one->name, one->at, str_make(one->to, one->n));
+        return true;
+    }
     const err *why = fault_of(w, one);
     if (!why) return block_no_room(w, e);
     *e = *why;

@@ -22,6 +22,7 @@
 #include "block/keys.h"
 #include "querier/block/block_names.h"
 #include "querier/block/block_read.h"
+#include "querier/disk/disk_cache.h"
 #include "querier/merge/merged_int.h"
 #include "sys/lock.h"
 
@@ -84,12 +85,14 @@ struct block_walk;
 bool blocks_load(struct block_walk *w, struct block_want *v, size_t n, err *e) MUST_CHECK;
 void blocks_unref(struct blocks *b, struct block_kept *kept);  // NULL is fine
 struct store *blocks_store(const struct blocks *b);
+struct disk_cache *blocks_disk(const struct blocks *b);  // NULL: none
 
 // ---- reads (block_fetch.c)
 struct block_get {
     const struct level_object *object;
     uint64_t at;
     uint64_t n;
+    bool of_rows;    // of many that are read once: not all of them go to the disk
     str bytes;       // out; of the io
     const err *why;  // out; NULL: it was read
 };
@@ -198,6 +201,7 @@ struct block_walk {
     struct arena arena;  // until the end
     struct arena wave;   // until the end of the wave
     struct block_prefetch prefetch;
+    uint64_t rows_put;  // bytes of rows that went to the cache on disk
     struct block_object *objects;
     size_t object_count;
     struct block_unit *units;

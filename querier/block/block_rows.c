@@ -377,8 +377,10 @@ static bool wants_details(const struct reading *r, const struct block_unit *u)
 
 static struct block_get get_frame(const struct block_unit *u, const struct block_frame *f)
 {
-    return (
-        struct block_get){.object = u->object->object, .at = f->extent.at, .n = f->extent.stored};
+    return (struct block_get){.object = u->object->object,
+                              .at = f->extent.at,
+                              .n = f->extent.stored,
+                              .of_rows = true};
 }
 
 static uint64_t job_bytes(const struct reading *r, const struct job *j)

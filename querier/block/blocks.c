@@ -28,6 +28,7 @@
 
 struct blocks {
     struct store *store;
+    struct disk_cache *disk;  // or NULL
     struct mem_budget memory;
     struct lock lock;  // of everything below
     struct cond ready;
@@ -49,9 +50,20 @@ struct blocks *blocks_new(struct store *s, struct mem_budget *parent, size_t mem
     return b;
 }
 
+void blocks_keep_on_disk(struct blocks *b, struct disk_cache *c)
+{
+    assert(c && !b->disk);
+    b->disk = c;
+}
+
 struct store *blocks_store(const struct blocks *b)
 {
     return b->store;
+}
+
+struct disk_cache *blocks_disk(const struct blocks *b)
+{
+    return b->disk;
 }
 
 // ---- entries

@@ -9,10 +9,15 @@
 #pragma once
 
 #include "block/reader.h"
+#include "querier/disk/disk_cache.h"
 #include "store/store.h"
 
 struct blocks;
 
 // memory: bytes of the cache at most, within parent. Returns owned. The store must outlive it.
 struct blocks *blocks_new(struct store *s, struct mem_budget *parent, size_t memory);
+
+// What is not in memory is looked for on disk before the store is asked, and what the store answers
+// goes there. Before the first query; c must outlive the cache.
+void blocks_keep_on_disk(struct blocks *b, struct disk_cache *c);
 void blocks_free(struct blocks *b);  // when no query uses it any more

@@ -41,9 +41,12 @@ class Cluster:
         flags = ["--server.id", name, "--internal.listen", socket, "--cluster.ingesters", "ingester=unix:%s/ingester.sock" % self.folder,
                  "--server.request_timeout", "600s", "--limits.reject_older_than", "31d"]
         if name != "distributor":
-            flags += ["--storage.dir", self.objects]
+            flags += self.store_flags()
         self.processes[name] = Flametree(*flags, *args, program=os.path.join(self.programs, "flametree-" + name), data=data, env=self.env)
         return self.processes[name].start()
+
+    def store_flags(self):
+        return ["--storage.dir", self.objects]
 
     def __getitem__(self, name):
         return self.processes[name]

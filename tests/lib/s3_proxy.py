@@ -4,7 +4,7 @@ late, cut short or with a wrong byte.
     with S3Proxy(upstream) as p:
         p.trouble = {"lost": 0.05, "busy": 0.05}    # parts of all requests
         p.away = True                               # nobody is reached
-        p.url, p.requests, p.done["lost"]
+        p.url, p.requests, p.reads[path], p.done["lost"]
 
     drop      closed, not carried out            landed     carried out, answered with 500
     lost      carried out, closed                cut        half of the answer's body, then closed
@@ -125,6 +125,7 @@ class S3Proxy:
         self.upstream = (url.hostname, url.port)
         self.trouble, self.away, self.late_seconds = {}, False, 1.0
         self.requests, self.done = 0, collections.Counter()
+        self.reads = collections.Counter()  # GETs of objects by their path
         self.left, self.when, self.call = 0, None, None
         self.spared = {}  # path: how many of its requests are spared
         self.dice, self.lock = random.Random(seed), threading.Lock()
@@ -148,6 +149,8 @@ class S3Proxy:
     def pick(self, kind, path):
         with self.lock:
             self.requests += 1
+            if kind == "object":
+                self.reads[path] += 1
             if self.away:
                 return "drop"
             at = self.dice.random()

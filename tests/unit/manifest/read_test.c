@@ -501,6 +501,75 @@ static void what_is_in_use_is_not_given_up(void **state)
     bench_end(&b);
 }
 
+// ---- pages on this machine
+
+#define SHELF_PAGES 8
+
+struct shelf {
+    struct {
+        char name[STORE_NAME_MAX];
+        char bytes[4096];
+        size_t n;
+    } pages[SHELF_PAGES];
+    size_t n;
+};
+
+static bool shelf_get(void *arg, str name, size_t n, char *to)
+{
+    struct shelf *shelf = arg;
+    for (size_t i = 0; i < shelf->n; i++) {
+        if (shelf->pages[i].n != n || !str_is(name, shelf->pages[i].name)) continue;
+        memcpy(to, shelf->pages[i].bytes, n);
+        return true;
+    }
+    return false;
+}
+
+static void shelf_put(void *arg, str name, str bytes)
+{
+    struct shelf *shelf = arg;
+    assert_true(shelf->n < SHELF_PAGES && bytes.n <= sizeof shelf->pages[0].bytes);
+    snprintf(shelf->pages[shelf->n].name, STORE_NAME_MAX, "%.*s", STR(name));
+    memcpy(shelf->pages[shelf->n].bytes, bytes.p, bytes.n);
+    shelf->pages[shelf->n++].n = bytes.n;
+}
+
+// Reads of the store that another process with this shelf needs.
+static size_t reads_with(struct bench *b, struct shelf *shelf)
+{
+    err fault = {0};
+    struct manifests *ms = manifests_open(b->store, &b->budget, bench_wall, &fault);
+    manifests_keep_pages(ms, &(struct manifest_page_keeper){shelf_get, shelf_put, shelf});
+    memstore_reset_totals(b->store);
+    struct manifest *m = manifest_newest(ms, &b->r, TENANT, &fault);
+    if (!m) fail_msg("%s", fault.msg);
+    size_t blocks = 0;
+    (void)manifest_blocks(m, &blocks);
+    assert_int_equal(blocks, 2);
+    size_t n = memstore_totals(b->store).ops[MEMSTORE_READ];
+    manifest_unref(m);
+    manifests_close(ms);
+    return n;
+}
+
+static void pages_that_this_machine_has_are_not_read_again(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct shelf *shelf = mem_must(sizeof *shelf);
+    struct manifest_block leaves[] = {bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0),
+                                      bench_leaf(BENCH_HOUR - 48, bench_id(2), NULL, 0)};
+    assert_ok(bench_add(&b, leaves, 2, e));
+    assert_int_equal(reads_with(&b, shelf), 3);  // the root and a page for each day
+    assert_int_equal(shelf->n, 2);
+    assert_int_equal(reads_with(&b, shelf), 1);
+    shelf->pages[0].bytes[5] ^= 1;  // damaged: it is read of the store
+    assert_int_equal(reads_with(&b, shelf), 2);
+    mem_must_free(shelf);
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +582,7 @@ int main(void)
         cmocka_unit_test(what_is_larger_than_the_budget_is_answered_all_the_same),
         cmocka_unit_test(requests_find_room_beside_what_is_kept),
         cmocka_unit_test(what_is_in_use_is_not_given_up),
+        cmocka_unit_test(pages_that_this_machine_has_are_not_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
