@@ -163,6 +163,7 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
                  log_quote(text, str_of(report->overflow.service)));
     }
     assert(u->agenda);
+    limit_retired(u->agenda, j);
     lock_take(&w->lock);
     failure_forget(u->tenant, j);
     u->tenant->jobs_done++;
@@ -614,6 +615,10 @@ static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok
     struct tenant_work *t = u->tenant;
     uint64_t print = 0;
     if (!idle_may_peek(w, t)) return false;
+    lock_give(&w->lock);
+    bool same = limit_is_same(w, t);
+    lock_take(&w->lock);
+    if (!same) return false;
     lock_give(&w->lock);
     *ok = idle_peek(u->me, t, &print, e);
     lock_take(&w->lock);
