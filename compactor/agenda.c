@@ -36,6 +36,7 @@ static struct plan_settings settings_of(const struct compactor_config *c, const 
                                   .much_sources = (size_t)c->much_sources,
                                   .asked = asked,
                                   .leaf_stay = c->fold_interval,
+                                  .deletion_stay = c->deletion_stay,
                                   .raw_retention = keep->raw_ns,
                                   .hours_retention = keep->hours_ns,
                                   .days_retention = keep->days_ns};
@@ -62,6 +63,9 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     for (size_t i = 0; t->damage_count && i < state.block_count; i++)
         blocks[i] = damage_has_block(t, state.blocks[i].id);
     lock_give(&w->lock);
+    if (!deletion_begin(a, e)) return false;
+    state.tombstones = a->tombstones;
+    state.tombstone_count = a->tombstone_count;
     state.damaged = segments;
     state.damaged_blocks = blocks;
     a->bytes = keep_count(state.blocks, state.block_count, s->segments, s->segment_count);
@@ -150,7 +154,10 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     if (ok) damage_inspect(me, t, &a->snapshot, &r, a->asked);
     worker_set_req(me, NULL);
     req_release(&r);
-    if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) return a;
+    if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) {
+        if (a->tombstone_count) deletion_end(me, t, a);
+        return a;
+    }
     agenda_free(a);
     return NULL;
 }

@@ -145,6 +145,7 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
     metric_add_to(&compactor_written_bytes, level, report->bytes_out);
     if (j->kind == JOB_LEAF || j->kind == JOB_FOLD) metric_add(&compactor_rows, report->rows);
     metric_add(&compactor_duplicate_rows, report->duplicates);
+    metric_add(&compactor_erased_rows, report->hidden);
     metric_add(&compactor_scratch_files, report->files);
     log_info(&u->req.log, "compactor.job",
              "job=%s hour=%" PRId64 " hours=%u sources=%zu blocks=%zu bytes_in=%" PRIu64
@@ -274,7 +275,11 @@ static struct job_bench bench_of(const struct turn *u)
                               .begun_ns = u->agenda->begun_ns,
                               .begun_boot_ns = u->agenda->begun_boot_ns,
                               .age_ns = job_age(work_settings(w)),
-                              .wall_ns = clock_wall_ns};
+                              .wall_ns = clock_wall_ns,
+                              .tombstones = u->agenda->tombstones,
+                              .hides = u->agenda->hides,
+                              .tombstone_count = u->agenda->tombstone_count,
+                              .version = manifest_version(u->agenda->snapshot.manifest)};
 }
 
 // One change for n jobs of the batch from number `from` on.

@@ -71,6 +71,7 @@ void limit_note(struct tenant_work *t, const struct agenda *a)
         t->keep_hours[i] = (uint32_t)MIN((kept[i] + SLOT_HOUR - 1) / SLOT_HOUR, UINT32_MAX);
     t->by_size = a->keep.by_size;
     t->over = a->keep.over > 0;
+    t->deletions = (uint16_t)MIN(a->tombstone_count, UINT16_MAX);
 }
 
 // ---- all tenants
@@ -179,6 +180,7 @@ void limit_gauges(struct work *w)
     uint64_t sum[KEEP_KINDS] = {0};
     int64_t by_size = 0;
     int64_t over = 0;
+    int64_t deletions = 0;
     lock_take(&w->lock);
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
@@ -186,12 +188,14 @@ void limit_gauges(struct work *w)
             sum[k] += t->bytes.v[k];
         by_size += t->by_size;
         over += t->over;
+        deletions += t->deletions;
     }
     lock_give(&w->lock);
     for (size_t k = 0; k < KEEP_KINDS; k++)
         metric_set_to(&compactor_stored, str_of(names[k]), (int64_t)sum[k]);
     metric_set(&compactor_cut_tenants, by_size);
     metric_set(&compactor_over_tenants, over);
+    metric_set(&compactor_deletions_left, deletions);
     metric_set(&compactor_store_limit, (int64_t)MIN(work_settings(w)->store_bytes, INT64_MAX));
 }
 

@@ -8,6 +8,7 @@
 //     agenda.c    plans that the workers of a tenant share
 //     inspect.c   a worker's turn of a tenant
 //     failures.c  jobs that failed and wait for their next try
+//     deletion.c  profiles that are deleted on request
 //     limit.c     how long blocks are kept, and how many bytes tenants may have
 //     hold.c      data directories of ingesters that leaves wait for
 //     damage.c    sources that cannot be read
@@ -62,6 +63,9 @@ struct agenda {
     struct keep_bytes bytes;
     struct keep_rule rule;  // what it retires blocks by
     struct keep keep;
+    struct manifest_tombstone *tombstones;  // of the snapshot
+    struct hide *hides;                     // the same
+    size_t tombstone_count;
     struct share_pick *order;
     uint64_t round;         // the last round of the watch that had ended before the snapshot
     int64_t begun_ns;       // wall clock before the snapshot was taken
@@ -138,6 +142,7 @@ struct tenant_work {
     uint64_t allowed;         // its part of what all may have; 0: any number
     uint64_t rule_print;      // of the rule of the newest plan
     uint32_t keep_hours[3];   // raw, hours, days by that plan; 0: for ever
+    uint16_t deletions;       // that are not done
     bool by_size;             // they are shorter than the settings say
     bool over;                // and yet the tenant has too much
 
@@ -287,6 +292,12 @@ void failure_forget(struct tenant_work *t, const struct task *j);           // t
 
 // Notes that the job failed; returns in how many nanoseconds it is tried again.
 uint64_t failure_note(struct work *w, struct tenant_work *t, const struct task *j, const err *e);
+
+// ---- deletion.c; without the lock
+
+// Reads the snapshot's tombstones; after the plan, ends those that are done.
+bool deletion_begin(struct agenda *a, err *e) MUST_CHECK;
+void deletion_end(struct worker *me, struct tenant_work *t, struct agenda *a);
 
 // ---- limit.c
 
