@@ -490,6 +490,20 @@ static uint64_t as_of(const struct doing *d)
     return d->bench->version;
 }
 
+static void count_block(struct doing *d, const struct block_merge *m,
+                        const struct block_written *written)
+{
+    d->report->bytes_out += written->bytes;
+    d->report->rows += written->rows;
+    d->report->profiles += written->profiles;
+    d->report->duplicates += m->duplicates;
+    d->report->sampled_duplicates += m->sampled_duplicates;
+    d->report->hidden += m->hidden;
+    d->report->sampled_hidden += m->sampled_hidden;
+    d->report->files += m->files;
+    d->report->blocks++;
+}
+
 // One block: merges the services of the cut and creates the object. The merge begins the upload,
 // and abandons it if it has to begin anew in smaller steps.
 static bool make_block(struct doing *d, const struct cut *cut, err *e)
@@ -567,15 +581,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     b->rows = written.rows;
     b->first_ns = written.first_ns;
     b->last_ns = written.last_ns;
-    d->report->bytes_out += written.bytes;
-    d->report->rows += written.rows;
-    d->report->profiles += written.profiles;
-    d->report->duplicates += m.duplicates;
-    d->report->sampled_duplicates += m.sampled_duplicates;
-    d->report->hidden += m.hidden;
-    d->report->sampled_hidden += m.sampled_hidden;
-    d->report->files += m.files;
-    d->report->blocks++;
+    count_block(d, &m, &written);
     return true;
 }
 

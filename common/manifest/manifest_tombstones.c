@@ -205,11 +205,12 @@ bool tombstones_allow(struct arena *a, const struct manifest *base, const struct
 {
     struct manifest_tombstone *v = NULL;
     size_t n = 0;
-    if (base->tombstone_count + c->bury_count > TOMBSTONES_MAX)
+    if (base->tombstone_count + c->bury_count > TOMBSTONES_MAX) {
         return err_set(e, ERR_FAILED_PRECONDITION,
                        "the tenant has %zu deletions that are not done yet, which is as many as "
-                       "there may be; wait for them",
+                       "there may be: wait for them",
                        base->tombstone_count);
+    }
     for (size_t i = 0; i < c->bury_count; i++) {
         if (!may_bury(base, &c->bury[i], e)) return false;
     }

@@ -23,10 +23,11 @@ static bool fetch(struct cli *c, const char *method, const char *path, str *body
     bool ok = cli_call_wait(c, &call, &bytes, e);
     // Copied: the body goes with the call.
     if (ok) *body = arena_str(&c->arena, bytes);
-    if (!ok && call.status == 404)
+    if (!ok && call.status == 404) {
         cli_hint(c,
                  "only a compactor or the all-in-one deletes: give its address with --url, and if "
                  "it has admin.listen that one");
+    }
     cli_call_release(&call);
     return ok && arena_ok(&c->arena, e);
 }
@@ -106,27 +107,67 @@ struct row {
     uint64_t segments;
 };
 
+// Where the value of a member goes; both are NULL if it is of no use here.
+static void find_member(struct row *row, str key, str **text, uint64_t **number)
+{
+    const struct {
+        const char *key;
+        str *text;
+        uint64_t *number;
+    } members[] = {{"id", &row->id, NULL},
+                   {"made", &row->made, NULL},
+                   {"match", &row->match, NULL},
+                   {"blocks_left", NULL, &row->blocks},
+                   {"segments_left", NULL, &row->segments}};
+    *text = NULL;
+    *number = NULL;
+    for (size_t i = 0; i < COUNT(members); i++) {
+        if (!str_is(key, members[i].key)) continue;
+        *text = members[i].text;
+        *number = members[i].number;
+    }
+}
+
 // The members of an object; the opening brace was read.
 static bool read_row(struct json_reader *r, struct row *row)
 {
     enum json_token t = JSON_FAULT;
     while ((t = json_next(r)) == JSON_KEY) {
-        str *text = str_is(r->text, "id")      ? &row->id
-                    : str_is(r->text, "made")  ? &row->made
-                    : str_is(r->text, "match") ? &row->match
-                                               : NULL;
-        uint64_t *number = str_is(r->text, "blocks_left")     ? &row->blocks
-                           : str_is(r->text, "segments_left") ? &row->segments
-                                                              : NULL;
-        if (!text && !number) {
-            if (!json_skip(r)) return false;
-            continue;
+        str *text = NULL;
+        uint64_t *number = NULL;
+        bool ok = true;
+        find_member(row, r->text, &text, &number);
+        if (text) {
+            ok = json_next(r) == JSON_STRING;
+            *text = r->text;
+        } else if (number) {
+            ok = json_next(r) == JSON_NUMBER && str_u64(r->text, number);
+        } else {
+            ok = json_skip(r);
         }
-        if (json_next(r) != (text ? JSON_STRING : JSON_NUMBER)) return false;
-        if (text) *text = r->text;
-        if (number && !str_u64(r->text, number)) return false;
+        if (!ok) return false;
     }
     return t == JSON_OBJECT_END;
+}
+
+// Reads on to the first row; false if it is no list of deletions.
+static bool begin_rows(struct json_reader *r)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    if (json_next(r) != JSON_KEY) return false;
+    return json_next(r) == JSON_ARRAY;
+}
+
+static void put_row(const struct row *row, struct buf *out)
+{
+    buf_printf(out, "%.*s  %.*s  ", STR(row->id), STR(row->made));
+    if (row->blocks + row->segments) {
+        buf_printf(out, "%" PRIu64 " blocks and %" PRIu64 " segments left", row->blocks,
+                   row->segments);
+    } else {
+        buf_z(out, "rewritten");
+    }
+    buf_printf(out, "  %.*s\n", STR(row->match));
 }
 
 static bool put_rows(struct cli *c, str body, struct buf *out)
@@ -134,18 +175,11 @@ static bool put_rows(struct cli *c, str body, struct buf *out)
     struct json_reader r;
     enum json_token t = JSON_FAULT;
     json_reader_init(&r, &c->arena, body);
-    if (json_next(&r) != JSON_OBJECT || json_next(&r) != JSON_KEY || json_next(&r) != JSON_ARRAY)
-        return false;
+    if (!begin_rows(&r)) return false;
     while ((t = json_next(&r)) == JSON_OBJECT) {
         struct row row = {0};
         if (!read_row(&r, &row)) return false;
-        buf_printf(out, "%.*s  %.*s  ", STR(row.id), STR(row.made));
-        if (row.blocks + row.segments)
-            buf_printf(out, "%" PRIu64 " blocks and %" PRIu64 " segments left", row.blocks,
-                       row.segments);
-        else
-            buf_z(out, "rewritten");
-        buf_printf(out, "  %.*s\n", STR(row.match));
+        put_row(&row, out);
     }
     return t == JSON_ARRAY_END;
 }

@@ -58,6 +58,7 @@ static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visi
         ok = walk_series(&w, w.services[i], true, visit, t, e);
     label_sets_finish(t->sets);
     label_sets_release(t->sets);
+    t->walk = NULL;
     return ok;
 }
 
