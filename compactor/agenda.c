@@ -22,7 +22,8 @@ static bool leaf_counts(void *arg, id128 leaf)
     return manifest_counts(arg, leaf);
 }
 
-static struct plan_settings settings_of(const struct compactor_config *c, bool asked)
+static struct plan_settings settings_of(const struct compactor_config *c, const struct keep *keep,
+                                        bool asked)
 {
     return (struct plan_settings){.leaf_delay = c->leaf_delay,
                                   .hour_delay = c->hour_delay,
@@ -35,9 +36,10 @@ static struct plan_settings settings_of(const struct compactor_config *c, bool a
                                   .much_sources = (size_t)c->much_sources,
                                   .asked = asked,
                                   .leaf_stay = c->fold_interval,
-                                  .raw_retention = c->raw_retention,
-                                  .hours_retention = c->hours_retention,
-                                  .days_retention = c->days_retention};
+                                  .deletion_stay = c->deletion_stay,
+                                  .raw_retention = keep->raw_ns,
+                                  .hours_retention = keep->hours_ns,
+                                  .days_retention = keep->days_ns};
 }
 
 static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, err *e)
@@ -61,9 +63,15 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     for (size_t i = 0; t->damage_count && i < state.block_count; i++)
         blocks[i] = damage_has_block(t, state.blocks[i].id);
     lock_give(&w->lock);
+    if (!deletion_begin(a, e)) return false;
+    state.tombstones = a->tombstones;
+    state.tombstone_count = a->tombstone_count;
     state.damaged = segments;
     state.damaged_blocks = blocks;
-    const struct plan_settings settings = settings_of(work_settings(w), a->asked);
+    a->bytes = keep_count(state.blocks, state.block_count, s->segments, s->segment_count);
+    a->rule = limit_rule(w, t, &a->arena);
+    a->keep = keep_for(&a->rule, &a->bytes, state.blocks, state.block_count, a->begun_ns);
+    const struct plan_settings settings = settings_of(work_settings(w), &a->keep, a->asked);
     if (!plan_make(&a->arena, &state, &settings, &a->plan, e)) return false;
     hold_note(w, t, &hold, &a->plan);
     a->taken = ARENA_ARRAY(&a->arena, bool, a->plan.n + 1);
@@ -94,6 +102,15 @@ static bool make_order(struct work *w, struct tenant_work *t, struct agenda *a, 
     return a->order != NULL;
 }
 
+static uint64_t garbage_bytes(const struct manifest *m)
+{
+    struct manifest_garbage g;
+    uint64_t sum = 0;
+    for (size_t i = 0; manifest_garbage_at(m, i, &g); i++)
+        sum += g.bytes;
+    return sum;
+}
+
 static void tell(struct tenant_work *t, const struct agenda *a)
 {
     const struct snapshot *s = &a->snapshot;
@@ -110,6 +127,8 @@ static void tell(struct tenant_work *t, const struct agenda *a)
     t->newest_hour = s->segment_count ? s->segments[s->segment_count - 1].name.hour : 0;
     t->blocks = n;
     t->version = manifest_version(s->manifest);
+    limit_note(t, a);
+    t->garbage_bytes = garbage_bytes(s->manifest);
 }
 
 static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e)
@@ -135,7 +154,10 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     if (ok) damage_inspect(me, t, &a->snapshot, &r, a->asked);
     worker_set_req(me, NULL);
     req_release(&r);
-    if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) return a;
+    if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) {
+        if (a->tombstone_count) deletion_end(me, t, a);
+        return a;
+    }
     agenda_free(a);
     return NULL;
 }
@@ -317,7 +339,8 @@ void agenda_note_due(struct tenant_work *t)
     memset(t->later, 0, sizeof t->later);
     t->due_bytes = 0;
     if (!a) return;
-    memcpy(t->later, a->plan.later, sizeof t->later);
+    for (size_t k = 0; k < JOB_KINDS; k++)
+        t->later[k] = (uint32_t)MIN(a->plan.later[k], UINT32_MAX);
     for (size_t i = 0; i < a->plan.n; i++) {
         const struct task *j = &a->plan.jobs[i];
         if (a->ended[i]) continue;

@@ -61,7 +61,11 @@ static bool merge_service(struct block_merge *m, struct block_writer *w, str nam
 {
     struct service_merge s = {.merge = m, .writer = w, .pack = block_pack(name)};
     bool ok = service_open(&s, name, e);
-    if (ok) {
+    if (ok && s.empty) {
+        m->hidden += s.hidden;
+        m->sampled_hidden += s.sampled_hidden;
+    }
+    if (ok && !s.empty) {
         switch (m->what) {
         case MERGE_ROWS:
         case MERGE_LEAF:
@@ -159,6 +163,7 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
     part.sources = v;
     part.source_count = n;
     part.duplicates = part.sampled_duplicates = 0;
+    part.hidden = part.sampled_hidden = 0;
     if (part.what == MERGE_ROWS) {
         said.kind = BLOCK_RAW;
         said.classes = 1u << BLOCK_SERIES;
@@ -172,6 +177,8 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
     if (!ok) return false;
     m->duplicates += part.duplicates;
     m->sampled_duplicates += part.sampled_duplicates;
+    m->hidden += part.hidden;
+    m->sampled_hidden += part.sampled_hidden;
     struct block_merge_source *made = &to->sources[to->n];
     *made = (struct block_merge_source){0};
     if (!block_source_open(&to->arena, store_origin(&file->store, m->req), S("(intermediate)"),
@@ -255,6 +262,8 @@ static bool run_steps(struct block_merge *m, const struct block_about *about,
         if (ok || fault.code != ERR_RESOURCE_EXHAUSTED || fan <= 2) break;
         now.duplicates = before.duplicates;
         now.sampled_duplicates = before.sampled_duplicates;
+        now.hidden = before.hidden;
+        now.sampled_hidden = before.sampled_hidden;
         now.row_entries = before.row_entries;
         now.node_entries = before.node_entries;
         fan = MAX((MIN(fan, n) + 1) / 2, 2);
@@ -262,6 +271,8 @@ static bool run_steps(struct block_merge *m, const struct block_about *about,
     if (!ok) *e = fault;
     m->duplicates = now.duplicates;
     m->sampled_duplicates = now.sampled_duplicates;
+    m->hidden = now.hidden;
+    m->sampled_hidden = now.sampled_hidden;
     m->miscounted = now.miscounted;
     m->files = now.files;
     m->row_entries = now.row_entries;

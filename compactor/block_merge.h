@@ -25,7 +25,8 @@
 // A part of a service sums only its own series. A source that is cut otherwise contributes the sums
 // of its series in place of those of ALL and of projections, which cannot be taken apart.
 //
-// Rows of one series with the same id are one row: the first by time, then by attempt.
+// Rows of one series with the same id are one row: the first by time, then by attempt. What
+// deletions hide is left out of rows (merge_hidden.c).
 #pragma once
 
 #include "block/source.h"
@@ -73,10 +74,16 @@ struct block_merge {
     int64_t from_hour;   // only rows of these hours; set by block_merge_run
     uint32_t hours;
 
+    // Rows that deletions hide are left out, and symbols that no other row has. Of ROWS and LEAF.
+    const struct hide *hides;
+    size_t hide_count;
+
     struct block_merge_overflow *overflow;
 
     uint64_t duplicates;          // counted: rows that were there already
     uint64_t sampled_duplicates;  // of them those of series that sampling left without stacks
+    uint64_t hidden;              // rows that deletions hide
+    uint64_t sampled_hidden;      // of them those of sampled series
     bool miscounted;              // it failed because rows in are not rows out and copies
     size_t files;                 // counted: intermediate ones
     uint64_t row_entries;         // counted by HOUR: of the vectors of series' rows,

@@ -3,6 +3,7 @@
 
 #include "codec/url.h"
 #include "compactor/config.h"
+#include "compactor/deletion.h"
 #include "compactor/duties.h"
 #include "compactor/metrics.h"
 #include "compactor/work.h"
@@ -147,6 +148,26 @@ static bool post_run(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
+static bool get_deletions(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    str tenant = {0};
+    if (!deletion_tenant(x, &tenant, e)) return false;
+    struct buf *out = page(x, S("application/json"));
+    return work_print_deletions(s->work, &x->req, tenant, out, e) && buf_ok(out, e);
+}
+
+static bool post_delete(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    struct manifest_tombstone t = {0};
+    str tenant = {0};
+    if (!deletion_tenant(x, &tenant, e) || !deletion_read(x, clock_wall_ns(), &t, e)) return false;
+    if (!work_delete(s->work, &x->req, tenant, &t, e)) return false;
+    deletion_print(&t, page(x, S("application/json")));
+    return buf_ok(&x->out, e);
+}
+
 #define GET(path_, run_)                                                          \
     {                                                                             \
         .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_ADMIN, \
@@ -157,6 +178,12 @@ static const struct http_route public_http[] = {
     GET("/compactor", get_page),
     GET("/compactor/duties", get_duties),
     GET("/compactor/status", get_status),
+    GET("/compactor/deletions", get_deletions),
+    {.verbs = "POST",
+     .path = "/compactor/delete",
+     .run = post_delete,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
     {.verbs = "POST",
      .path = "/compactor/run",
      .run = post_run,

@@ -145,6 +145,7 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
     metric_add_to(&compactor_written_bytes, level, report->bytes_out);
     if (j->kind == JOB_LEAF || j->kind == JOB_FOLD) metric_add(&compactor_rows, report->rows);
     metric_add(&compactor_duplicate_rows, report->duplicates);
+    metric_add(&compactor_erased_rows, report->hidden);
     metric_add(&compactor_scratch_files, report->files);
     log_info(&u->req.log, "compactor.job",
              "job=%s hour=%" PRId64 " hours=%u sources=%zu blocks=%zu bytes_in=%" PRIu64
@@ -163,6 +164,7 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
                  log_quote(text, str_of(report->overflow.service)));
     }
     assert(u->agenda);
+    limit_retired(u->agenda, j);
     lock_take(&w->lock);
     failure_forget(u->tenant, j);
     u->tenant->jobs_done++;
@@ -273,7 +275,11 @@ static struct job_bench bench_of(const struct turn *u)
                               .begun_ns = u->agenda->begun_ns,
                               .begun_boot_ns = u->agenda->begun_boot_ns,
                               .age_ns = job_age(work_settings(w)),
-                              .wall_ns = clock_wall_ns};
+                              .wall_ns = clock_wall_ns,
+                              .tombstones = u->agenda->tombstones,
+                              .hides = u->agenda->hides,
+                              .tombstone_count = u->agenda->tombstone_count,
+                              .version = manifest_version(u->agenda->snapshot.manifest)};
 }
 
 // One change for n jobs of the batch from number `from` on.
@@ -614,6 +620,10 @@ static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok
     struct tenant_work *t = u->tenant;
     uint64_t print = 0;
     if (!idle_may_peek(w, t)) return false;
+    lock_give(&w->lock);
+    bool same = limit_is_same(w, t);
+    lock_take(&w->lock);
+    if (!same) return false;
     lock_give(&w->lock);
     *ok = idle_peek(u->me, t, &print, e);
     lock_take(&w->lock);

@@ -470,6 +470,40 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     return true;
 }
 
+static bool is_hiding(const struct doing *d, const struct manifest_block *b)
+{
+    for (size_t i = 0; b && i < d->bench->tombstone_count; i++) {
+        if (manifest_is_hiding(&d->bench->tombstones[i], b)) return true;
+    }
+    return false;
+}
+
+// The version whose deletions the new block obeys. A leaf gets no row that one of them hides; a
+// parent has the sums of such rows if a source of it has.
+static uint64_t as_of(const struct doing *d)
+{
+    const struct task *j = d->job;
+    if (d->bench->tombstone_count == 0) return 0;
+    for (size_t i = 0; i < j->source_count && result_of[j->kind].kind != BLOCK_RAW; i++) {
+        if (is_hiding(d, j->sources[i].block)) return 0;
+    }
+    return d->bench->version;
+}
+
+static void count_block(struct doing *d, const struct block_merge *m,
+                        const struct block_written *written)
+{
+    d->report->bytes_out += written->bytes;
+    d->report->rows += written->rows;
+    d->report->profiles += written->profiles;
+    d->report->duplicates += m->duplicates;
+    d->report->sampled_duplicates += m->sampled_duplicates;
+    d->report->hidden += m->hidden;
+    d->report->sampled_hidden += m->sampled_hidden;
+    d->report->files += m->files;
+    d->report->blocks++;
+}
+
 // One block: merges the services of the cut and creates the object. The merge begins the upload,
 // and abandons it if it has to begin anew in smaller steps.
 static bool make_block(struct doing *d, const struct cut *cut, err *e)
@@ -490,7 +524,8 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                  .parts = cut->parts,
                                  .covers = j->covers,
                                  .cover_count = (uint32_t)j->cover_count,
-                                 .classes = cut->gap ? 0 : d->classes};
+                                 .classes = cut->gap ? 0 : d->classes,
+                                 .as_of = as_of(d)};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
@@ -514,6 +549,8 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                             .classes = b->classes,
                             .spare = d->of_leaves && !cut->gap && cut->parts < 2 && !j->whole,
                             .until_hour = j->until_hour,
+                            .hides = d->bench->hides,
+                            .hide_count = b->kind == BLOCK_RAW ? d->bench->tombstone_count : 0,
                             .overflow = &d->report->overflow};
     const struct block_merge_target target = {.begin = begin_upload,
                                               .sink = write_upload,
@@ -544,13 +581,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     b->rows = written.rows;
     b->first_ns = written.first_ns;
     b->last_ns = written.last_ns;
-    d->report->bytes_out += written.bytes;
-    d->report->rows += written.rows;
-    d->report->profiles += written.profiles;
-    d->report->duplicates += m.duplicates;
-    d->report->sampled_duplicates += m.sampled_duplicates;
-    d->report->files += m.files;
-    d->report->blocks++;
+    count_block(d, &m, &written);
     return true;
 }
 
@@ -607,6 +638,7 @@ static bool make_blocks(struct doing *d, err *e)
         d->result->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
         d->report->profiles = d->report->sampled_duplicates = 0;
+        d->report->hidden = d->report->sampled_hidden = 0;
         d->report->blocks = 0;
         d->report->overflows++;
         add_gap(d, over->pack, over->pack);
@@ -643,8 +675,9 @@ static bool check_rows(struct doing *d, err *e)
             all_blocks = false;
     }
     assert(r->sampled_duplicates <= r->duplicates);
-    uint64_t out = r->profiles + r->duplicates - r->sampled_duplicates;
-    r->miscounted = profiles != out || (all_blocks && rows != r->rows + r->duplicates);
+    uint64_t out =
+        r->profiles + r->duplicates - r->sampled_duplicates + r->hidden - r->sampled_hidden;
+    r->miscounted = profiles != out || (all_blocks && rows != r->rows + r->duplicates + r->hidden);
     if (!r->miscounted) return true;
     return err_set(e, ERR_INTERNAL,
                    "the sources have %" PRIu64 " profiles, the new blocks %" PRIu64 " and %" PRIu64

@@ -33,6 +33,11 @@ struct job_bench {
     int64_t begun_boot_ns;  // the same by the clock since boot
     int64_t age_ns;         // a job must be committed within so long after it; 0: an hour
     int64_t (*wall_ns)(void);
+    // The deletions of the snapshot, and its version (docs/decisions/0017-deletion.md). NULL: none.
+    const struct manifest_tombstone *tombstones;
+    const struct hide *hides;  // the same
+    size_t tombstone_count;
+    uint64_t version;
 };
 
 struct job_report {
@@ -42,7 +47,9 @@ struct job_report {
     uint64_t profiles;  // of these rows those that are not sampled
     uint64_t duplicates;
     uint64_t sampled_duplicates;
-    bool miscounted;  // it failed because rows in are not rows out plus duplicates
+    uint64_t hidden;  // rows that deletions hide; of them
+    uint64_t sampled_hidden;
+    bool miscounted;  // it failed because rows in are not rows out, duplicates and hidden ones
     size_t blocks;
     size_t files;                                    // intermediate ones
     size_t overflows;                                // services that got no sums: they do not fit

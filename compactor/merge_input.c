@@ -43,6 +43,7 @@ static bool take_symbols(struct service_merge *s, struct input *in,
     uint32_t *stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
     if (ok && !stacks) ok = arena_fail(&s->arena, e);
     for (uint32_t i = 1; stacks && ok && i < t.stack_count; i++) {
+        if (in->used && !in->used[i]) continue;
         stacks[i] = symbols_remap_stack(&map, i, e);
         ok = stacks[i] != MAP_NONE;
     }
@@ -128,15 +129,18 @@ bool service_open(struct service_merge *s, str name, err *e)
     if (!symbols_init(&all, m->memory, e)) return false;
     symbols_hints_init(&hints, m->memory);
     bool ok = true;
+    uint64_t kept = 0;
     for (size_t i = 0; ok && i < m->source_count; i++) {
         const struct block_service_ref *ref = block_find_service(&m->sources[i].block.footer, name);
         if (!ref || is_apart(m, &m->sources[i].block.footer.about)) continue;
         struct input *in = &s->inputs[s->input_count++];
         in->source = &m->sources[i];
         ok = req_alive(m->req, e) && open_input(s, in, ref, e) && open_vectors(s, in, e) &&
-             (in->source->mask || take_symbols(s, in, ref, &all, &hints, e));
+             (in->source->mask ||
+              (hidden_inspect(s, in, &kept, e) && take_symbols(s, in, ref, &all, &hints, e)));
     }
-    ok = ok && write_symbols(s, name, &all, e);
+    s->empty = m->hide_count && kept == 0;
+    ok = ok && (s->empty || write_symbols(s, name, &all, e));
     symbols_hints_release(&hints);
     symbols_release(&all);
     return ok;
@@ -323,7 +327,26 @@ static bool load_vectors(struct input *in, struct vectors_frame *f, const struct
     return true;
 }
 
+bool input_row(struct input *in, uint64_t row, size_t *place, err *e)
+{
+    if (!load_rows(in, row, e)) return false;
+    *place = (size_t)(row - in->rows.frame->first);
+    return true;
+}
+
 // ---- vectors
+
+bool input_own_vector(struct service_merge *s, struct input *in, uint64_t number,
+                      struct vector_entry **v, size_t *n, err *e)
+{
+    const struct block_frame *f = block_frame_of(&in->index.vectors, number);
+    if (!f) return damaged(in, "a row whose vector is not there", e);
+    if (!load_vectors(in, &in->row_vectors, f, e)) return false;
+    str columns = block_vector_at(&in->row_vectors.v, (uint32_t)(number - f->first));
+    if (columns_entries(&s->scratch, columns, in->index.stack_count, v, n, e)) return true;
+    if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    return wrap(in, e);
+}
 
 bool input_map(struct service_merge *s, const struct input *in, str columns,
                struct vector_entry **v, size_t *n, err *e)
@@ -490,6 +513,7 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
     map_init(&m->seen_map, s->merge->memory);
     m->feeds = ARENA_ARRAY(&s->group, struct row_feed, g->n);
     if (!m->feeds) return arena_fail(&s->group, e);
+    if (!hidden_of(s, &s->group, g->v[0].ls, &m->hides, &m->hide_count, e)) return false;
     for (size_t i = 0; i < g->n; i++) {
         const struct block_key_ref *k = g->v[i].key;
         if (k->row_count == 0) continue;
@@ -585,6 +609,11 @@ bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err
         if (!*more) return true;
         bool seen = false;
         const struct row_feed *f = &m->feeds[0];
+        if (hidden_at(m->hides, m->hide_count, f->time_ns)) {
+            m->has_last = true;
+            m->hidden += !f->mask;
+            continue;
+        }
         if (!was_seen(m, f, &seen, e)) return false;
         m->has_last = true;
         // A mask's row is in a leaf already: it is not given, but its copies are known by it.

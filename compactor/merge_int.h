@@ -34,6 +34,7 @@ struct input {
     uint32_t *stacks;   // its stacks -> the new ones
     uint32_t *vectors;  // its vectors -> the new ones + 1; only if rows are written
     uint64_t vector_count;
+    const bool *used;  // by its stacks: a row that stays has it; NULL: all are taken
     struct rows_frame rows;
     struct vectors_frame row_vectors;
     struct vectors_frame node_vectors;
@@ -69,7 +70,10 @@ struct service_merge {
     struct input_key *keys;  // sorted; made by service_keys
     size_t key_count;
     enum block_class as;  // the class that a key_labels is asked for
-    uint64_t rows_out;    // written, or left out as copies
+    uint64_t rows_out;    // written, or left out as copies or because a deletion hides them
+    uint64_t hidden;      // rows that deletions hide, as far as the sources were looked at
+    uint64_t sampled_hidden;
+    bool empty;  // deletions hide all of its rows: it is not in the new block
 };
 
 // ---- merge_input.c
@@ -131,6 +135,9 @@ struct row_merge {
     int64_t seen_ms;
     struct map seen_map;  // over them if they are many
     uint64_t duplicates;
+    const struct hide **hides;  // those that the key's series is of
+    size_t hide_count;
+    uint64_t hidden;
 };
 struct merged_row {
     struct input *input;
@@ -145,6 +152,30 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
 // *more is false behind the last.
 bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err *e) MUST_CHECK;
 void row_merge_end(struct row_merge *m);
+
+// ---- merge_hidden.c
+
+// Finds the deletions that a series is of; the arena's.
+bool hidden_of(const struct service_merge *s, struct arena *a, labels ls, const struct hide ***out,
+               size_t *n, err *e) MUST_CHECK;
+static inline bool hidden_at(const struct hide *const *v, size_t n, int64_t time_ns)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (hide_has_time(v[i], time_ns)) return true;
+    }
+    return false;
+}
+
+// Looks at all rows of an input before its symbols are taken: which stacks do the rows use that
+// stay (in->used)? Adds to *kept how many rows those are. Without deletions nothing is looked at.
+bool hidden_inspect(struct service_merge *s, struct input *in, uint64_t *kept, err *e) MUST_CHECK;
+
+// A row's place in input->rows.
+bool input_row(struct input *in, uint64_t row, size_t *place, err *e) MUST_CHECK;
+
+// The entries of a vector of rows, in the input's own stacks; the scratch arena's.
+bool input_own_vector(struct service_merge *s, struct input *in, uint64_t number,
+                      struct vector_entry **v, size_t *n, err *e) MUST_CHECK;
 
 // ---- by kind
 bool merge_rows(struct service_merge *s, err *e) MUST_CHECK;   // ROWS, LEAF

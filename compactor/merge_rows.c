@@ -231,9 +231,13 @@ static bool write_group(struct service_merge *s, const struct key_group *g, err 
         s->rows_out++;
         ok = ok && write_row(s, &row, e);
     }
-    s->rows_out += m.duplicates;
+    s->rows_out += m.duplicates + m.hidden;
     s->merge->duplicates += m.duplicates;
-    if (g->v[0].key->sampled) s->merge->sampled_duplicates += m.duplicates;
+    s->merge->hidden += m.hidden;
+    if (g->v[0].key->sampled) {
+        s->merge->sampled_duplicates += m.duplicates;
+        s->merge->sampled_hidden += m.hidden;
+    }
     row_merge_end(&m);
     return ok;
 }

@@ -99,12 +99,13 @@ static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns
     for (size_t k = 0; k < JOB_KINDS; k++) {
         buf_z(out, "<td class=\"n\">");
         if (t->due[k]) {
-            buf_printf(out, "%zu<br><small>", t->due[k]);
+            buf_printf(out, "%" PRIu32 "<br><small>", t->due[k]);
             put_age(out, MAX(now_ns - t->due_since_ns[k], 0));
             buf_z(out, "</small>");
         }
         if (t->later[k])
-            buf_printf(out, "%s<small>%zu later</small>", t->due[k] ? "<br>" : "", t->later[k]);
+            buf_printf(out, "%s<small>%" PRIu32 " later</small>", t->due[k] ? "<br>" : "",
+                       t->later[k]);
     }
     buf_z(out, "<td class=\"n\">");
     if (t->due_bytes) put_bytes(out, t->due_bytes);

@@ -299,14 +299,18 @@ static void amount_of_leaves(const struct plan_hour *h, struct plan_amount *m)
 
 static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
 {
-    if (h->wide || h->folds || !overlap(h)) return true;
+    if (h->wide || h->folds) return true;
+    const bool hiding = plan_are_hiding(p, h->leaves, h->leaf_count);
+    if (!hiding && !overlap(h)) return true;
     const struct plan_settings *set = p->settings;
     int64_t due = plan_next_slot(plan_newest_made(h->leaves, h->leaf_count), set->fold_interval);
     // Not worth it shortly before the rows go.
     int64_t then = MAX(due, p->state->now_ns);
-    if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= then) return true;
+    bool ends = set->raw_retention && end_ns(h->hour) + set->raw_retention <= then;
+    if (ends && !hiding) return true;
     struct plan_amount m = {.kind = JOB_FOLD, .from_hour = h->hour, .hours = 1};
     amount_of_leaves(h, &m);
+    if (hiding) due = p->state->now_ns;
     if (!plan_is_time(p, &m, &due)) return true;
     if (plan_day_has_expired(p, plan_floor(h->hour, HOURS_A_DAY))) return true;
     h->pending = h->folds = true;
@@ -488,7 +492,7 @@ bool plan_make(struct arena *a, const struct plan_state *s, const struct plan_se
     *out = (struct plan){.next_due_ns = INT64_MAX};
     struct planning p = {.a = a, .state = s, .settings = settings, .out = out};
     if (!sort_out(&p, e) || !find_hours(&p, e) || !plan_hours(&p, e) || !plan_days(&p, e) ||
-        !plan_windows(&p, e) || !plan_retire(&p, e)) {
+        !plan_windows(&p, e) || !plan_retire(&p, e) || !plan_deletions(&p, e)) {
         return false;
     }
     if (out->n) qsort(out->jobs, out->n, sizeof *out->jobs, order_jobs);

@@ -8,6 +8,7 @@
 //     FOLD     all leaves of an hour -> one leaf, once in fold_interval. Small leaves of a complete
 //              day -> one leaf of the day; from then on that day is folded as a whole, and parents
 //              that sum only the replaced leaves are removed with them
+//              A leaf that has profiles which a deletion hides is folded at once, even alone
 //     HOUR     leaves of a day that no valid parent names -> hour nodes, once one of the leaves has
 //              waited for hour_delay
 //     PACK     all hour nodes of a day so far -> one block, once in pack_interval
@@ -57,6 +58,7 @@ struct plan_settings {
     size_t much_sources;      // so many blocks or segments do not wait for an interval; 0: they do
     bool asked;               // a run waits for it: jobs do not wait for intervals
     int64_t leaf_stay;        // a leaf stays so long at least, however old its profiles are
+    int64_t deletion_stay;    // a deletion hides for so long at least
     int64_t raw_retention;
     int64_t hours_retention;  // those of a day together, and not before its rows
     int64_t days_retention;
@@ -71,10 +73,12 @@ struct plan_state {
     size_t block_count;
     bool (*counts)(void *arg, id128 leaf);  // live, or expired by retention
     void *arg;
-    // May this leaf go, whose time is over? Only once everything is listed that ingesters held when
-    // a plan first wanted it gone (watch.h). NULL: always.
+    // May this leaf (or deletion) go, whose time is over? Only once everything is listed that
+    // ingesters held when a plan first wanted it gone (watch.h). NULL: always.
     bool (*may_go)(void *arg, id128 leaf);
     void *go_arg;
+    const struct manifest_tombstone *tombstones;  // leaves that have what one hides are made anew
+    size_t tombstone_count;
     int64_t now_ns;
 };
 
@@ -122,8 +126,10 @@ struct plan {
     size_t later[JOB_KINDS];  // jobs that could be done, and wait for their interval
     size_t open_segments;     // segments of hours that are not over: no job takes them yet
     int64_t open_until_ns;    // when the first of these hours ends
-    id128 *held;              // leaves that only wait for may_go
+    id128 *held;              // leaves and deletions that only wait for may_go
     size_t held_count;
+    id128 *done;  // deletions: nothing has what they hide
+    size_t done_count;
 };
 
 // How many blocks, windows, leaves and jobs plans of this thread have looked at, counted each time

@@ -112,9 +112,31 @@ bool plan_have_last(const struct planning *p, const struct manifest_block *const
     return false;
 }
 
-bool plan_may_go(const struct planning *p, const struct manifest_block *b)
+bool plan_are_hiding(const struct planning *p, const struct manifest_block *const *v, size_t n)
 {
     const struct plan_state *s = p->state;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < s->tombstone_count; k++) {
+            if (manifest_is_hiding(&s->tombstones[k], v[i])) return true;
+        }
+    }
+    return false;
+}
+
+bool plan_day_is_hiding(struct planning *p, int64_t day)
+{
+    size_t n = 0;
+    if (p->state->tombstone_count == 0) return false;
+    int64_t from = day * HOURS_A_DAY;
+    const struct manifest_block **v = plan_blocks(p, BLOCK_RAW, from, from + HOURS_A_DAY, &n);
+    return plan_are_hiding(p, v, n);
+}
+
+bool plan_may_go(struct planning *p, const struct manifest_block *b)
+{
+    const struct plan_state *s = p->state;
+    if (b->kind == BLOCK_RAW && plan_day_is_hiding(p, plan_floor(b->from_hour, HOURS_A_DAY)))
+        return false;
     return b->kind != BLOCK_RAW || !s->may_go || s->may_go(s->go_arg, b->id);
 }
 

@@ -97,6 +97,11 @@ struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour,
 const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
                                           int64_t to, size_t *n);
 
+// May one of these leaves have profiles that a deletion hides? Then they are made anew, and none of
+// their day expires before.
+bool plan_are_hiding(const struct planning *p, const struct manifest_block *const *v, size_t n);
+bool plan_day_is_hiding(struct planning *p, int64_t day);
+
 // Did retention remove the leaf? Then it counts, and only parents have its sums.
 bool plan_has_expired(const struct planning *p, id128 leaf);
 
@@ -114,7 +119,7 @@ bool plan_day_has_expired(struct planning *p, int64_t day);
 
 // May a block that is past its time go, as far as ingesters are concerned (watch.h)? plan_is_held
 // is the opposite, and notes the block.
-bool plan_may_go(const struct planning *p, const struct manifest_block *b);
+bool plan_may_go(struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
 
 // Must parents of the day have the sums of its series? They must if its rows go within a day or
@@ -159,6 +164,7 @@ bool plan_is_day(const struct manifest_block *b, int64_t day);
 bool plan_day_leaves(struct planning *p, err *e) MUST_CHECK;               // plan_leaves.c
 bool plan_hour_nodes(struct planning *p, int64_t day, err *e) MUST_CHECK;  // plan_hours.c
 bool plan_pack(struct planning *p, int64_t day, err *e) MUST_CHECK;        // plan_packs.c
-bool plan_days(struct planning *p, err *e) MUST_CHECK;     // plan_days.c; with the two above
-bool plan_windows(struct planning *p, err *e) MUST_CHECK;  // plan_windows.c
+bool plan_days(struct planning *p, err *e) MUST_CHECK;       // plan_days.c; with the two above
+bool plan_windows(struct planning *p, err *e) MUST_CHECK;    // plan_windows.c
+bool plan_deletions(struct planning *p, err *e) MUST_CHECK;  // plan_deletions.c; after the last
 bool plan_retire(struct planning *p, err *e) MUST_CHECK;

@@ -152,12 +152,22 @@ static struct plan_amount amount_of_day(const struct day *d)
     return m;
 }
 
+static void hold_hours(struct day *d)
+{
+    for (size_t i = 0; i < d->hour_count; i++)
+        d->hours[i].pending = d->hours[i].folds = true;
+}
+
 static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
 {
     const struct plan_settings *set = p->settings;
     const int64_t now_ns = p->state->now_ns;
     struct day d;
     inspect_day(p, day, &d);
+    if (d.wide && plan_are_hiding(p, d.leaves, d.leaf_count) && !plan_day_has_expired(p, day)) {
+        hold_hours(&d);
+        return day_leaf_job(p, &d, now_ns, e);
+    }
     if (!d.wide && (set->day_leaf_bytes == 0 || d.bytes >= set->day_leaf_bytes)) return true;
     int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
     int64_t due = d.wide ? MAX(over, plan_next_slot(d.made, set->fold_interval)) : over;
@@ -176,8 +186,7 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     waits = waits && !plan_is_due(p, since + PLAN_PATIENCE_NS);
     if (!waits && !can_be_less(&d)) return true;
     // Also while it waits: a fold or a node of one of the hours would be replaced with the day.
-    for (size_t i = 0; i < d.hour_count; i++)
-        d.hours[i].pending = d.hours[i].folds = true;
+    hold_hours(&d);
     return waits || day_leaf_job(p, &d, due, e);
 }
 

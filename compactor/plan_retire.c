@@ -333,7 +333,7 @@ bool plan_retire(struct planning *p, err *e)
     id128 *v = ARENA_ARRAY(p->a, id128, s->block_count + 1);
     bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     bool *ends = ARENA_ARRAY(p->a, bool, s->block_count + 1);
-    p->out->held = ARENA_ARRAY(p->a, id128, s->block_count + 1);
+    p->out->held = ARENA_ARRAY(p->a, id128, s->block_count + s->tombstone_count + 1);
     if (!v || !over || !ends || !p->out->held) return arena_fail(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
     find_ends(p, over, ends);

@@ -137,9 +137,17 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     return gather_removed(p, j, w->packed, w->packed_n, e);
 }
 
+// A window goes when its last day does. Where things are kept for less than two windows, that would
+// be late by as much again, and days alone are few enough to be read.
+static bool are_too_long(const struct plan_settings *set)
+{
+    return set->days_retention && set->days_retention < 2 * SLOT_WINDOW;
+}
+
 bool plan_windows(struct planning *p, err *e)
 {
     int64_t last = INT64_MIN;
+    if (are_too_long(p->settings)) return true;
     for (size_t i = 0; i < p->kind_count[BLOCK_DAYS]; i++) {
         struct window w;
         int64_t number = plan_floor(p->by_kind[BLOCK_DAYS][i]->from_hour, HOURS_A_WINDOW);

@@ -108,6 +108,19 @@ static void put_damages(struct buf *out, const struct tenant_work *t)
     buf_byte(out, ']');
 }
 
+// What it has, and how many hours that stays; 0: for ever.
+static void put_bytes(struct buf *out, const struct tenant_work *t)
+{
+    static const char *const names[KEEP_KINDS] = {"segment", "raw", "h", "d"};
+    for (size_t i = 0; i < KEEP_KINDS; i++)
+        buf_printf(out, "%s\"%s\":%" PRIu64, i ? "," : ",\"bytes\":{", names[i], t->bytes.v[i]);
+    buf_z(out, "}");
+    for (size_t i = 0; i < COUNT(t->keep_hours); i++)
+        buf_printf(out, "%s\"%s\":%" PRIu32, i ? "," : ",\"keep_hours\":{", names[i + 1],
+                   t->keep_hours[i]);
+    buf_printf(out, "},\"kept_by_size\":%s", t->by_size ? "true" : "false");
+}
+
 static void put_tenant(struct buf *out, const struct tenant_work *t)
 {
     char text[STATUS_TEXT];
@@ -117,6 +130,7 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
                ",\"looked\":%s,\"manifest_version\":%" PRIu64
                ",\"blocks\":%zu,\"gaps\":%zu,\"segments_waiting\":%zu",
                t->inspected ? "true" : "false", t->version, t->blocks, t->gaps, t->segments);
+    put_bytes(out, t);
     if (t->segments) {
         put_time(out, "oldest_segment", status_hour(text, t->oldest_hour));
         put_time(out, "newest_segment", status_hour(text, t->newest_hour));
@@ -128,10 +142,12 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
     buf_printf(out, ",\"jobs_done\":%" PRIu64 ",\"backlog\":%zu,\"due\":{", t->jobs_done,
                tenant_backlog(t));
     for (size_t k = 0; k < JOB_KINDS; k++)
-        buf_printf(out, "%s\"%s\":%zu", k ? "," : "", job_kind_name((enum job_kind)k), t->due[k]);
+        buf_printf(out, "%s\"%s\":%" PRIu32, k ? "," : "", job_kind_name((enum job_kind)k),
+                   t->due[k]);
     buf_z(out, "},\"later\":{");
     for (size_t k = 0; k < JOB_KINDS; k++)
-        buf_printf(out, "%s\"%s\":%zu", k ? "," : "", job_kind_name((enum job_kind)k), t->later[k]);
+        buf_printf(out, "%s\"%s\":%" PRIu32, k ? "," : "", job_kind_name((enum job_kind)k),
+                   t->later[k]);
     buf_printf(out, "},\"behind_seconds\":%" PRId64 ",\"due_bytes\":%" PRIu64,
                tenant_behind_ns(t, clock_wall_ns()) / NS_PER_S, t->due_bytes);
     if (t->done_at_ns) put_time(out, "last_done", status_time(text, t->done_at_ns));

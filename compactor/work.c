@@ -134,6 +134,7 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
         skipped += !t;
     }
     w->listed = w->listed || ok;
+    if (ok) limit_share(w);
     lock_give(&w->lock);
     req_release(&r);
     if (!ok) metric_add(&compactor_failed_inspections, 1);
@@ -392,6 +393,7 @@ struct work *work_new(const struct process *process, err *e)
         manifests_limit(w->manifests, "compactor.manifest_memory",
                         (size_t)work_settings(w)->manifest_memory);
         process_watch_budget(manifests_budget(w->manifests));
+        limit_say(w);
     }
     if (w->manifests && manifests_rest_after(w->manifests, MANIFESTS_REST, e) &&
         start_workers(w, e))
@@ -495,4 +497,5 @@ void work_gauges(struct work *w)
     metric_set(&compactor_left_out, (int64_t)left_out);
     int64_t age = oldest == INT64_MAX ? 0 : now_ns - oldest;
     metric_set(&compactor_lag, MAX(age, 0) / NS_PER_S);
+    limit_gauges(w);
 }

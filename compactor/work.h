@@ -13,6 +13,7 @@
 #pragma once
 
 #include "compactor/config.h"
+#include "manifest/manifest.h"
 #include "service/service.h"
 
 struct work;
@@ -38,6 +39,16 @@ struct work_done {
     bool settled;            // nothing is left that a run could do now
 };
 bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, err *e) MUST_CHECK;
+
+// Deletes profiles: what the tombstone hides is in no answer that is asked for after this call, and
+// is taken out of the store later. Its id makes a repeated call count once. Sets its version and
+// made_ns. As manifest_commit fails; failed_precondition without a store.
+bool work_delete(struct work *w, struct req *r, str tenant, struct manifest_tombstone *t,
+                 err *e) MUST_CHECK;
+
+// The tenant's deletions that are not done, as JSON.
+bool work_print_deletions(struct work *w, struct req *r, str tenant, struct buf *out,
+                          err *e) MUST_CHECK;
 
 void work_gauges(struct work *w);
 

@@ -8,6 +8,8 @@
 //     agenda.c    plans that the workers of a tenant share
 //     inspect.c   a worker's turn of a tenant
 //     failures.c  jobs that failed and wait for their next try
+//     deletion.c  profiles that are deleted on request
+//     limit.c     how long blocks are kept, and how many bytes tenants may have
 //     hold.c      data directories of ingesters that leaves wait for
 //     damage.c    sources that cannot be read
 //     status.c    the status
@@ -19,6 +21,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "compactor/job.h"
+#include "compactor/keep.h"
 #include "compactor/share.h"
 #include "compactor/watch.h"
 #include "compactor/work.h"
@@ -57,6 +60,12 @@ struct agenda {
     struct arena arena;
     struct snapshot snapshot;
     struct plan plan;
+    struct keep_bytes bytes;
+    struct keep_rule rule;  // what it retires blocks by
+    struct keep keep;
+    struct manifest_tombstone *tombstones;  // of the snapshot
+    struct hide *hides;                     // the same
+    size_t tombstone_count;
     struct share_pick *order;
     uint64_t round;         // the last round of the watch that had ended before the snapshot
     int64_t begun_ns;       // wall clock before the snapshot was taken
@@ -127,6 +136,16 @@ struct tenant_work {
     size_t lately_count;
     bool lately_all;  // more jobs were done than could be noted
 
+    // limit.c
+    struct keep_bytes bytes;  // what the tenant has
+    uint64_t garbage_bytes;   // what the newest version names no more, and a sweep will delete
+    uint64_t allowed;         // its part of what all may have; 0: any number
+    uint64_t rule_print;      // of the rule of the newest plan
+    uint32_t keep_hours[3];   // raw, hours, days by that plan; 0: for ever
+    uint16_t deletions;       // that are not done
+    bool by_size;             // they are shorter than the settings say
+    bool over;                // and yet the tenant has too much
+
     struct wish wish;    // belongs to the worker that plans
     size_t held_leaves;  // leaves past their time that wait for ingesters
 
@@ -139,8 +158,8 @@ struct tenant_work {
     size_t blocks;
     size_t gaps;  // of them those without sums: one does not fit 64 bits
     uint64_t version;
-    size_t due[JOB_KINDS];
-    size_t later[JOB_KINDS];          // could be done, and wait for their interval
+    uint32_t due[JOB_KINDS];
+    uint32_t later[JOB_KINDS];        // could be done, and wait for their interval
     int64_t due_since_ns[JOB_KINDS];  // of the one that waits longest
     uint64_t due_bytes;               // that the due jobs read
     uint64_t jobs_done;
@@ -195,8 +214,10 @@ struct work {
     struct compactor_config settings;  // as they were when tenants were last listed
     unsigned settings_number;          // how often they have changed
     struct worker *workers;
-    size_t worker_count;  // that run
-    struct worker *runs;  // work_run under way
+    size_t worker_count;     // that run
+    struct worker *runs;     // work_run under way
+    bool shared;             // the store had too much: tenants have their parts (limit.c)
+    uint64_t share_mono_ns;  // not before this time there are new parts
     struct watch watch;
     int64_t round_boot_ns;  // when its round began
     bool leaves_wait;       // leaves wait until ingesters have flushed what they held
@@ -272,6 +293,27 @@ void failure_forget(struct tenant_work *t, const struct task *j);           // t
 
 // Notes that the job failed; returns in how many nanoseconds it is tried again.
 uint64_t failure_note(struct work *w, struct tenant_work *t, const struct task *j, const err *e);
+
+// ---- deletion.c; without the lock
+
+// Reads the snapshot's tombstones; after the plan, ends those that are done.
+bool deletion_begin(struct agenda *a, err *e) MUST_CHECK;
+void deletion_end(struct worker *me, struct tenant_work *t, struct agenda *a);
+
+// ---- limit.c
+
+// How long the tenant's blocks are kept and what it may have, by now; and whether that is what its
+// newest plan went by. Without the lock.
+struct keep_rule limit_rule(struct work *w, const struct tenant_work *t, struct arena *a);
+void limit_note(struct tenant_work *t, const struct agenda *a);  // of the plan; under the lock
+bool limit_is_same(struct work *w, const struct tenant_work *t);
+
+// Gives each tenant its part if all together have too much. Under the lock; once in an interval.
+void limit_share(struct work *w);
+
+void limit_say(const struct work *w);  // to the log, at the start
+void limit_gauges(struct work *w);
+void limit_retired(const struct agenda *a, const struct task *j);  // counts what went, and why
 
 // ---- hold.c; without the lock
 

@@ -63,20 +63,42 @@ static bool alive(const void *req, err *e)
 
 // The number of matchers has no limit here, because the querier has checked it. The deadline is
 // checked (alive) while values are matched, because a regex over many values takes long.
-static bool read_matchers(struct read *r, err *e)
+static bool read_selector(struct read *r, Flametree__V1__Matcher **v, size_t n, struct selector *to,
+                          err *e)
 {
-    r->most = (struct selector_most){.alive = alive, .arg = r->req};
-    r->query.selector.most = &r->most;
-    for (size_t i = 0; i < r->ask->n_matchers; i++) {
-        const Flametree__V1__Matcher *m = r->ask->matchers[i];
+    to->most = &r->most;
+    for (size_t i = 0; i < n; i++) {
+        const Flametree__V1__Matcher *m = v[i];
         if (m->op > MATCH_NRE) {
             return err_set(e, ERR_INVALID_ARGUMENT, "matcher %zu has operation %u", i, m->op);
         }
-        if (!selector_add(&r->req->arena, &r->query.selector, (enum matcher_op)m->op,
-                          pb_text(m->name), pb_text(m->value), e)) {
+        if (!selector_add(&r->req->arena, to, (enum matcher_op)m->op, pb_text(m->name),
+                          pb_text(m->value), e)) {
             return false;
         }
     }
+    return true;
+}
+
+static bool read_matchers(struct read *r, err *e)
+{
+    r->most = (struct selector_most){.alive = alive, .arg = r->req};
+    return read_selector(r, r->ask->matchers, r->ask->n_matchers, &r->query.selector, e);
+}
+
+static bool read_hides(struct read *r, err *e)
+{
+    size_t n = r->ask->n_hides;
+    struct hide *v = ARENA_ARRAY(&r->req->arena, struct hide, n);
+    if (!v) return arena_fail(&r->req->arena, e);
+    for (size_t i = 0; i < n; i++) {
+        const Flametree__V1__Hide *h = r->ask->hides[i];
+        v[i] = (struct hide){.from_ns = h->from_ns, .to_ns = h->to_ns};
+        if (!read_selector(r, h->matchers, h->n_matchers, &v[i].selector, e))
+            return err_wrap(e, "hide %zu", i);
+    }
+    r->query.hides = v;
+    r->query.hide_count = n;
     return true;
 }
 
@@ -89,7 +111,7 @@ static bool read_request(struct read *r, str message, err *e)
     r->ask = (const Flametree__V1__HeadReadRequest *)m;
     r->query.from_ns = r->ask->from_ns;
     r->query.to_ns = r->ask->to_ns;
-    return read_tenants(r, e) && read_matchers(r, e);
+    return read_tenants(r, e) && read_matchers(r, e) && read_hides(r, e);
 }
 
 static bool read_ids(struct arena *a, const ProtobufCBinaryData *v, size_t n, const char *what,

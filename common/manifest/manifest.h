@@ -37,6 +37,7 @@
 #include "block/block.h"
 #include "manifest/names.h"
 #include "manifest/runs.h"
+#include "model/hide.h"
 #include "store/store.h"
 #include "sys/clock.h"
 
@@ -65,6 +66,7 @@ struct manifest_block {
     bool spared;       // HOURS, a gap: its sums would take no fewer bytes than the rows do
     uint64_t bytes;
     uint64_t rows;
+    uint64_t as_of;    // version whose tombstones its writer obeyed; 0: of none
     int64_t first_ns;  // of its profiles
     int64_t last_ns;
     int64_t made_ns;                      // wall clock of the commit
@@ -140,6 +142,21 @@ bool manifest_absorbed(const struct manifest *m, const struct segment_name *segm
 // Absorbed by a leaf that retention removed: its rows count, in parents only.
 bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment);
 
+// ---- tombstones: profiles that are deleted (docs/decisions/0017-deletion.md)
+struct manifest_tombstone {
+    id128 id;
+    struct hide hide;
+    int64_t made_ns;
+    uint64_t version;  // which has it first
+};
+size_t manifest_tombstone_count(const struct manifest *m);
+// All of a version, the arena's.
+bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
+                         size_t *n, err *e) MUST_CHECK;
+
+// May the block have profiles that the tombstone hides?
+bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b);
+
 // ---- the tenant's segments and then its newest manifest, by one LIST. The order matters: a
 // segment that the LIST does not show was absorbed by a leaf that the manifest has. LISTs are
 // shared: a call waits for the next one that starts, never for one that is under way.
@@ -175,6 +192,12 @@ struct manifest_change {
     size_t expire_count;
     const id128 *needs;  // must be live or expired
     size_t need_count;
+    // Tombstones that are added (id and hide; failed_precondition if a selector cannot be taken out
+    // of what is left of the range), and those that are done.
+    const struct manifest_tombstone *bury;
+    size_t bury_count;
+    const id128 *forget;
+    size_t forget_count;
     int64_t begun_ns;       // when the work on it began, by the clock on the wall
     int64_t begun_boot_ns;  // the same by the clock since boot, which nobody sets; 0: not known
     int64_t age_max_ns;     // the change is aborted if its work began longer ago; 0: an hour

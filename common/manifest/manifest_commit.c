@@ -252,7 +252,7 @@ static bool is_there(const struct work *w)
     }
     for (size_t i = 0; i < w->gone_count; i++)
         if (manifest_find(w->base, w->gone[i])) return false;
-    return c->add_count > 0;
+    return c->add_count > 0 || tombstones_are_there(w->base, c);
 }
 
 // ---- pages
@@ -576,9 +576,8 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         .parent_hash = base->version ? base->hash : 0,
         .nonce = w->nonce,
         .made_ns = w->now_ns,
-        .tombstones = base->tombstones,
-        .tombstone_count = base->tombstone_count,
     };
+    if (!tombstones_next(&w->arena, base, w->change, root, e)) return false;
     root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
     if (!root->refs_of) return arena_fail(&w->arena, e);
     for (size_t i = 0; i < base->page_count; i++)
@@ -658,7 +657,8 @@ static bool changes_nothing(const struct work *w)
 {
     const struct manifest_change *c = w->change;
     const struct manifest_cleaning *k = w->cleaning;
-    return c->add_count + w->gone_count == 0 && (!k || k->forget_count + k->page_count == 0);
+    return c->add_count + w->gone_count == 0 && !tombstones_change(w->base, c) &&
+           (!k || k->forget_count + k->page_count == 0);
 }
 
 // The time of the next version: that of the base if our clock is up to an hour behind it, so that

@@ -228,6 +228,21 @@ struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t vers
                             err *e) MUST_CHECK;
 void root_print(const struct manifest *m, struct buf *out);
 
+// ---- manifest_tombstones.c
+
+// Are those of the change in the version already? And would it change any?
+bool tombstones_are_there(const struct manifest *base, const struct manifest_change *c);
+bool tombstones_change(const struct manifest *base, const struct manifest_change *c);
+
+// Those of the next version, in *root; the arena's.
+bool tombstones_next(struct arena *a, const struct manifest *base, const struct manifest_change *c,
+                     struct manifest *root, err *e) MUST_CHECK;
+
+// failed_precondition: what the change is to delete cannot be deleted. aborted: it expires a leaf
+// that has deleted profiles.
+bool tombstones_allow(struct arena *a, const struct manifest *base, const struct manifest_change *c,
+                      err *e) MUST_CHECK;
+
 // May a version name such a block? data_loss with the field that is wrong; a commit makes it
 // invalid_argument.
 bool manifest_block_check(const struct manifest_block *b, err *e) MUST_CHECK;

@@ -122,6 +122,7 @@ static bool read_block(struct reading *r, const Flametree__V1__BlockRef *m,
         .part = m->part,
         .parts = m->parts,
         .spared = m->spared,
+        .as_of = m->as_of,
     };
     if (!message_id(m->id, "id", &b->id, e)) return false;
     if (!read_covers(r, m->covers, m->n_covers, b, e)) return false;
@@ -494,6 +495,7 @@ static void put_block(struct buf *out, const struct streams *s, const struct man
     pb_put_u64_opt(out, 17, b->parts);
     put_sources(out, 18, s, b->sources, b->source_count, b->from_hour);
     pb_put_u64_opt(out, 19, b->spared);
+    pb_put_u64_opt(out, 20, b->as_of);
 }
 
 int past_cmp(const void *a, const void *b)

@@ -229,7 +229,7 @@ bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *
                          const struct manifest_change *c, err *e)
 {
     char text[LOG_QUOTE_MAX];
-    if (keeps_sums(a, base, c, e)) return true;
+    if (tombstones_allow(a, base, c, e) && keeps_sums(a, base, c, e)) return true;
     if (e->code != ERR_ABORTED) return false;
     // Plans avoid this, so a person must be able to see that one did not.
     metric_add(&manifest_refused, 1);

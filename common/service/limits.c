@@ -34,7 +34,6 @@ static const char *const without_effect[] = {
     "compactor_tenant_shard_size",
     "compactor_partial_block_deletion_delay",
     "compactor_downsampler_enabled",
-    "retention_period",
     "write_path",
     "write_path_ingester_weight",
     "write_path_segment_writer_weight",

@@ -178,8 +178,10 @@ static void show_row(struct metric *m, const str *values, const struct config_ro
     case CONFIG_T_FLOAT:
         metric_set_real(m, values, *(const double *)at);
         break;
-    case CONFIG_T_BOOL:
     case CONFIG_T_BYTES:
+        metric_set_real(m, values, (double)*(const CONFIG_BYTES *)at);
+        break;
+    case CONFIG_T_BOOL:
     case CONFIG_T_STRING:
     case CONFIG_T_LIST:
     case CONFIG_T_NODE:

@@ -157,6 +157,14 @@ bool dir_free_bytes(const char *path, uint64_t *bytes, err *e)
     return true;
 }
 
+bool dir_size_bytes(const char *path, uint64_t *bytes, err *e)
+{
+    struct statvfs s;
+    if (statvfs(path, &s) != 0) return fail(e, "look at", path);
+    *bytes = (uint64_t)s.f_blocks * s.f_frsize;
+    return true;
+}
+
 // A lock of the open file description, not of the process: two opens in one process exclude each
 // other as well, and closing some other descriptor of the file does not lose it.
 bool lock_file_take(int fd)

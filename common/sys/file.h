@@ -26,6 +26,7 @@ bool dir_sync(const char *path, err *e) MUST_CHECK;
 
 // Bytes that an ordinary user may still write to the file system of path.
 bool dir_free_bytes(const char *path, uint64_t *bytes, err *e) MUST_CHECK;
+bool dir_size_bytes(const char *path, uint64_t *bytes, err *e) MUST_CHECK;  // of all of it
 
 // An exclusive lock on a file, which is created if necessary and then holds our process id. The
 // lock ends with the process in any case. Fails with failed_precondition naming the holder.

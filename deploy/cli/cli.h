@@ -61,6 +61,9 @@ cli_run cli_manifest_show;
 cli_run cli_manifest_verify;
 cli_run cli_node_ls;
 cli_run cli_node_forget;
+cli_run cli_delete;
+cli_run cli_deletions;
+cli_run cli_plan;
 
 // Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

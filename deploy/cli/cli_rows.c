@@ -5,7 +5,8 @@
 
 #define ON(id) (1u << CLI_##id)
 #define RANGED (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF))
-#define REMOTE (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET))
+#define REMOTE (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET) | \
+                ON(DELETE) | ON(DELETIONS))
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
 

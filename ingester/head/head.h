@@ -39,6 +39,7 @@
 #include "ingester/head/rows.h"
 #include "loop/req.h"
 #include "model/batch.h"
+#include "model/hide.h"
 #include "model/loose.h"
 #include "model/merge.h"
 
@@ -188,6 +189,8 @@ struct head_query {
     // Exactly once over several ingesters (model/loose.h); both NULL: all rows count.
     const struct loose_set *listed;  // the second question: keeper LOOSE_MINE is this head
     struct loose_set *met;           // the first: loose rows that count are noted here
+    const struct hide *hides;        // deletions whose rows do not count
+    size_t hide_count;
 };
 #define LOOSE_MINE 1u
 

@@ -286,7 +286,8 @@ struct head_walk {
     const struct head_query *query;
     struct service_head **services;  // referenced until the request's arena ends; in order
     size_t service_count;
-    uint32_t turn;  // of the service that walk_series is in
+    uint32_t turn;             // of the service that walk_series is in
+    struct index_set *hidden;  // its series that each deletion is of
 };
 bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
                 err *e) MUST_CHECK;
@@ -302,6 +303,9 @@ bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled,
 // some series of its profile. For rows that another ingester may have too, model/loose.h decides.
 bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
                  const struct row *row);
+
+// Whether a deletion hides a row.
+bool walk_hides(const struct head_walk *w, uint32_t series, const struct row *row);
 
 // Label sets of series one after the other, in one place that grows to the largest.
 struct label_room {

@@ -112,6 +112,8 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
                 err *e)
 {
     *w = (struct head_walk){.head = h, .req = r, .query = q};
+    w->hidden = ARENA_ARRAY(&r->arena, struct index_set, q->hide_count);
+    if (!w->hidden) return arena_fail(&r->arena, e);
     struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
     if (!kept || !arena_defer(&r->arena, unref_services, kept)) return arena_fail(&r->arena, e);
     const struct matcher *named = named_service(q);
@@ -131,6 +133,9 @@ bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled,
     uint32_t count = s->index.series_count;
     w->turn = s->turn;
     bool ok = index_select(&s->index, &w->req->arena, &w->query->selector, &set, e);
+    for (size_t i = 0; ok && i < w->query->hide_count; i++)
+        ok =
+            index_select(&s->index, &w->req->arena, &w->query->hides[i].selector, &w->hidden[i], e);
     pthread_rwlock_unlock(&s->lock);
     for (uint32_t i = 0; ok && i < count; i++) {
         if (!index_set_has(&set, i)) continue;
@@ -142,11 +147,22 @@ bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled,
     return ok;
 }
 
+bool walk_hides(const struct head_walk *w, uint32_t series, const struct row *row)
+{
+    const struct head_query *q = w->query;
+    for (size_t i = 0; i < q->hide_count; i++) {
+        if (hide_has_time(&q->hides[i], row->time_ns) && index_set_has(&w->hidden[i], series))
+            return true;
+    }
+    return false;
+}
+
 bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
                  const struct row *row)
 {
     const struct head_query *q = w->query;
     if (!row_by(row, w->turn) || !row_is_there(s, series, row)) return false;
+    if (walk_hides(w, series, row)) return false;
     // The first question counts every row and notes the loose ones; the second counts a listed row
     // only at its keeper.
     if (!q->listed && (row->attempt == 0 || !q->met)) return true;

@@ -31,6 +31,9 @@ struct reconciling {
     id128 *keepers;          // streams, by the keepers of loose rows that heads count
     size_t keeper_count;
     bool listed;  // the next question to heads has the list of loose rows
+    const struct manifest_tombstone *tombstones;  // that heads were told of
+    size_t tombstone_count;
+    size_t hide_bytes;  // that they take in the message, or more
     struct fetched_cut *refresh;
     size_t refresh_count;
     size_t refresh_cap;
@@ -44,10 +47,11 @@ static bool encode(struct reconciling *s, str *out, err *e)
 {
     struct buf b;
     size_t room = s->message.n + (size_t)s->loose.n * LOOSE_KEY_BYTES + s->keeper_count * 64 +
-                  s->refresh_count * 64 + 64;
+                  s->refresh_count * 64 + s->hide_bytes + 64;
     buf_init(&b, s->a->querier->memory, room);
     buf_str(&b, s->message);
     fetch_put_refresh(s->refresh, s->refresh_count, &b);
+    query_put_hides(s->out->hides, s->out->hide_count, &b);
     if (s->listed) fetch_put_loose(s->keepers, s->keeper_count, &s->loose, &b);
     bool ok = buf_ok(&b, e);
     if (ok) *out = arena_str(s->a->arena, buf_view(&b));
@@ -275,6 +279,59 @@ static bool take(struct answer *a, struct reconciled *s, err *e)
     return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
 }
 
+// ---- tombstones
+
+static bool are_told(const struct reconciling *s, const struct manifest_tombstone *v, size_t n)
+{
+    if (n != s->tombstone_count) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!id128_eq(v[i].id, s->tombstones[i].id)) return false;
+    }
+    return true;
+}
+
+static size_t bytes_of(const struct hide *h)
+{
+    size_t n = 64;
+    for (size_t i = 0; i < h->selector.n; i++)
+        n += h->selector.v[i].name.n + h->selector.v[i].value.n + 32;
+    return n;
+}
+
+// The newest manifest says what is deleted. Heads and blocks must leave out the same, so heads that
+// were not told of it are asked again.
+static bool check_tombstones(struct reconciling *s, err *e)
+{
+    static const err why = {ERR_UNAVAILABLE, "profiles are being deleted in each round"};
+    struct answer *a = s->a;
+    struct manifest_tombstone *v = NULL;
+    size_t all = 0;
+    size_t n = 0;
+    if (manifest_tombstone_count(s->out->snapshot.manifest) == 0 && s->tombstone_count == 0)
+        return true;
+    if (!manifest_tombstones(s->out->snapshot.manifest, a->arena, &v, &all, e)) return false;
+    for (size_t i = 0; i < all; i++) {
+        const struct hide *h = &v[i].hide;
+        if (hide_meets(h, s->q->from_ns, s->q->to_ns) && hide_may_meet(h, &s->q->selector))
+            v[n++] = v[i];
+    }
+    if (are_told(s, v, n)) return true;
+    if (s->last) return fetch_miss(a->arena, &a->fetched, S("heads"), &why, e);
+    struct hide *hides = ARENA_ARRAY(a->arena, struct hide, n + 1);
+    if (!hides) return arena_fail(a->arena, e);
+    s->hide_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        hides[i] = v[i].hide;
+        s->hide_bytes += bytes_of(&hides[i]);
+    }
+    s->tombstones = v;
+    s->tombstone_count = n;
+    s->out->hides = hides;
+    s->out->hide_count = n;
+    s->again = true;
+    return true;
+}
+
 // ---- loose rows of blocks
 
 // A loose row, and a segment or leaf that has it.
@@ -498,7 +555,7 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
     // are flushed, are in it. Taken before, it could lack rows that no head has any more.
     if (!take(a, s->out, e)) return false;
     if (!s->out->has_blocks) return true;
-    if (!check_absorbed(s, e)) return false;
+    if (!check_tombstones(s, e) || !check_absorbed(s, e)) return false;
     choose_segments(a, s->out);
     return (s->again && !s->last) || search_blocks(s, e);
 }

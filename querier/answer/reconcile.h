@@ -23,6 +23,8 @@
 //                                             hours occur in heads or segments
 //     a stream that was to count a row is gone, or no block has a row that blocks were to count
 //         its ingester started anew: all loose rows are sought anew
+//     the manifest has tombstones that heads were not told of
+//         they are told, and leave out the rows that these hide
 //     a segment or leaf vanished while it was read
 //         the next snapshot names the leaf that took its place
 //
@@ -43,6 +45,8 @@ struct reconciled {
     str tenant;
     bool has_blocks;           // there is a store, and it answered
     struct snapshot snapshot;  // segments: those that count beside the heads
+    const struct hide *hides;  // deletions that the question meets; heads obeyed the same ones
+    size_t hide_count;
     struct reconciled_skip *skips;
     size_t skip_count;
     size_t cut_from;  // cuts of answer.fetched that heads of this tenant named

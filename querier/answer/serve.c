@@ -18,6 +18,8 @@
 #include "querier/metrics.h"
 #include "sys/clock.h"
 
+#include <stdlib.h>
+
 #define PLANS_MAX 64  // of one question; each leaves out at least one object more
 
 // Trees are read from other parts of blocks than totals are, so a question for both has two plans.
@@ -245,6 +247,7 @@ static bool question_of_all(struct arena *a, const struct query *q, struct query
     const struct query_tree *t = &q->tree;
     bool excludes = false;
     *whole = NULL;
+    if (q->hide_count) return true;  // what is excluded and what is deleted may meet
     if (!t->wanted || t->span_count || t->trace_count || t->profile_count) return true;
     for (size_t i = 0; i < q->selector.n; i++) {
         const struct matcher *m = &q->selector.v[i];
@@ -392,28 +395,112 @@ static bool begin_anew(const struct serving *s, struct merged *m, err *e)
     return merged_init(m, a->querier->memory, a->config->query_memory, s->q->tree.full_symbols, e);
 }
 
-// Lists the plans that are needed: for each tenant with blocks one for each part. The first part
-// has the tree, so only there a difference may be read. None is made yet.
-static bool list_plans(struct reading *r, struct query parts[PARTS_MAX], size_t part_count, err *e)
+// ---- intervals: between two borders of deletions the same deletions hold
+
+static int by_time(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// The borders of a tenant's deletions within the range of the question, and the range's own; each
+// once, in order. NULL: no memory.
+static int64_t *list_borders(struct arena *a, const struct query *q, const struct reconciled *t,
+                             size_t *n)
+{
+    int64_t *v = ARENA_ARRAY(a, int64_t, 2 * t->hide_count + 2);
+    *n = 0;
+    if (!v) return NULL;
+    v[(*n)++] = q->from_ns;
+    v[(*n)++] = q->to_ns;
+    for (size_t i = 0; i < t->hide_count; i++) {
+        const int64_t ends[] = {t->hides[i].from_ns, t->hides[i].to_ns};
+        for (size_t k = 0; k < COUNT(ends); k++) {
+            if (ends[k] > q->from_ns && ends[k] < q->to_ns) v[(*n)++] = ends[k];
+        }
+    }
+    qsort(v, *n, sizeof *v, by_time);
+    size_t kept = 0;
+    for (size_t i = 0; i < *n; i++) {
+        if (kept == 0 || v[kept - 1] != v[i]) v[kept++] = v[i];
+    }
+    *n = kept;
+    return v;
+}
+
+// The question within an interval, with the deletions that hold there.
+static bool set_interval(struct arena *a, const struct reconciled *t, int64_t from_ns,
+                         int64_t to_ns, struct query *q)
+{
+    struct hide *v = ARENA_ARRAY(a, struct hide, t->hide_count + 1);
+    if (!v) return false;
+    q->from_ns = from_ns;
+    q->to_ns = to_ns;
+    q->hides = v;
+    q->hide_count = 0;
+    for (size_t i = 0; i < t->hide_count; i++) {
+        if (hide_meets(&t->hides[i], from_ns, to_ns)) v[q->hide_count++] = t->hides[i];
+    }
+    return true;
+}
+
+// A plan for one part of the question.
+static bool list_plan(struct reading *r, const struct reconciled *t, const struct query *q,
+                      bool first, err *e)
+{
+    struct arena *arena = r->s->a->arena;
+    struct query *whole = NULL;
+    struct served *v = &r->v[r->n++];
+    *v = (struct served){.of = t, .q = q};
+    if (!begin(r->s, v, e)) return false;
+    if (!first) return true;
+    if (!question_of_all(arena, q, &whole)) return arena_fail(arena, e);
+    if (!whole) return true;
+    v->whole = ARENA_NEW(arena, struct served);
+    if (!v->whole) return arena_fail(arena, e);
+    *v->whole = (struct served){.of = t, .q = whole};
+    return begin(r->s, v->whole, e);
+}
+
+static bool list_tenant(struct reading *r, const struct reconciled *t, const struct query *parts,
+                        size_t part_count, err *e)
+{
+    struct arena *arena = r->s->a->arena;
+    size_t n = 0;
+    const int64_t *borders = list_borders(arena, &parts[0], t, &n);
+    // An empty range, or one of a single border, has one interval, which is itself.
+    size_t intervals = n > 1 ? n - 1 : 1;
+    struct query *q = ARENA_ARRAY(arena, struct query, intervals * part_count);
+    if (!borders || !q) return arena_fail(arena, e);
+    for (size_t i = 0; i < intervals; i++) {
+        for (size_t k = 0; k < part_count; k++, q++) {
+            *q = parts[k];
+            bool ok = t->hide_count == 0 ||
+                      set_interval(arena, t, borders[i], borders[MIN(i + 1, n - 1)], q);
+            if (!ok) return arena_fail(arena, e);
+            if (!list_plan(r, t, q, k == 0, e)) return false;
+        }
+    }
+    return true;
+}
+
+// Lists the plans that are needed: for each tenant with blocks one for each interval and part. The
+// first part has the tree, so only there a difference may be read. None is made yet.
+static bool list_plans(struct reading *r, const struct query parts[PARTS_MAX], size_t part_count,
+                       err *e)
 {
     const struct serving *s = r->s;
-    struct arena *arena = s->a->arena;
-    struct query *whole = NULL;
-    struct served *wholes = ARENA_ARRAY(arena, struct served, s->n);
-    r->v = ARENA_ARRAY(arena, struct served, s->n * part_count);
-    if (!r->v || !wholes || !question_of_all(arena, &parts[0], &whole))
-        return arena_fail(s->a->arena, e);
-    for (size_t i = 0; i < s->n * part_count; i++) {
-        const struct reconciled *t = &s->tenants[i / part_count];
-        if (!t->has_blocks) continue;
-        struct served *v = &r->v[r->n++];
-        *v = (struct served){.of = t, .q = &parts[i % part_count]};
-        if (!begin(s, v, e)) return false;
-        if (!whole || i % part_count) continue;
-        v->whole = &wholes[i / part_count];
-        *v->whole = (struct served){.of = t, .q = whole};
-        if (!begin(s, v->whole, e)) return false;
+    size_t most = 0;
+    for (size_t i = 0; i < s->n; i++)
+        most += (2 * s->tenants[i].hide_count + 1) * part_count;
+    r->v = ARENA_ARRAY(s->a->arena, struct served, most);
+    if (!r->v) return arena_fail(s->a->arena, e);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->tenants[i].has_blocks && !list_tenant(r, &s->tenants[i], parts, part_count, e))
+            return false;
     }
+    assert(r->n <= most);
     return true;
 }
 

@@ -252,6 +252,9 @@ bool block_projection_keeps(const struct block_walk *w, const struct block_dropp
 bool block_class_for(const struct block_walk *w, const struct block_unit *u, uint32_t type,
                      enum block_class *class, err *e) MUST_CHECK;
 
+// Does a deletion hide whole types of a service, whatever other labels their series have?
+bool block_hides_types(const struct hide *h);
+
 // Whether a key of this class is meant. block_select_keys first.
 bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e) MUST_CHECK;
 bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint32_t key,

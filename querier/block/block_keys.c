@@ -22,6 +22,15 @@ bool block_ask_types(const struct block_walk *w, struct block_unit *u, err *e)
     assert(x && u->asked);
     for (uint32_t i = 0; i < x->type_count; i++) {
         if (!block_asks_type(q, u->service->name, x->types[i], &u->asked[i], e)) return false;
+        const label of_all[] = {{S(LABEL_PROFILE_TYPE), x->types[i]},
+                                {S(LABEL_SERVICE), u->service->name}};
+        for (size_t k = 0; k < q->hide_count && u->asked[i]; k++) {
+            bool hidden = false;
+            if (!block_hides_types(&q->hides[k])) continue;
+            if (!hide_is_of(&q->hides[k], (labels){of_all, COUNT(of_all)}, &hidden, e))
+                return false;
+            u->asked[i] = !hidden;
+        }
     }
     return true;
 }
@@ -52,10 +61,25 @@ bool block_class_for(const struct block_walk *w, const struct block_unit *u, uin
                    STR(u->index->types[type]));
 }
 
+// Keys are tested one by one: deletions are few, and they last for a day or two.
+static bool leave_out_hidden(const struct query *q, struct block_unit *u, err *e)
+{
+    for (size_t i = 0; i < q->hide_count; i++) {
+        for (uint32_t k = 0; k < u->index->key_count; k++) {
+            bool hidden = false;
+            if (!block_set_has(&u->keys, k)) continue;
+            if (!hide_is_of(&q->hides[i], u->index->keys[k].ls, &hidden, e)) return false;
+            if (hidden) u->keys.words[k / 64] &= ~(UINT64_C(1) << (k % 64));
+        }
+    }
+    return true;
+}
+
 bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e)
 {
     if (u->selected) return true;  // several wants of a wave ask; the wave's memory keeps it
     if (!block_select(u->index->postings, &w->wave, &w->ask.q->selector, &u->keys, e)) return false;
+    if (!leave_out_hidden(w->ask.q, u, e)) return false;
     u->selected = true;
     return true;
 }

@@ -46,6 +46,14 @@ static bool comes_with_all(str name)
     return str_is(name, LABEL_SERVICE) || str_is(name, LABEL_PROFILE_TYPE);
 }
 
+bool block_hides_types(const struct hide *h)
+{
+    for (size_t i = 0; i < h->selector.n; i++) {
+        if (!comes_with_all(h->selector.v[i].name)) return false;
+    }
+    return true;
+}
+
 struct names {
     const str *v;
     size_t n;
@@ -72,6 +80,9 @@ static bool needs_only_all(const struct query *q)
     struct names lists[3];
     size_t n = name_lists(q, lists);
     if (shows_all_labels(q) || q->stat_sizes) return false;
+    for (size_t i = 0; i < q->hide_count; i++) {
+        if (!block_hides_types(&q->hides[i])) return false;
+    }
     for (size_t i = 0; i < q->selector.n; i++) {
         if (!comes_with_all(q->selector.v[i].name)) return false;
     }
@@ -156,7 +167,8 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
         ask->pack_hi = ask->pack_lo;
     }
     // Over all time footers say enough about what there is, sampled series included.
-    bool of_all = q->stats && q->from_ns == INT64_MIN && q->to_ns == INT64_MAX;
+    bool of_all =
+        q->stats && q->hide_count == 0 && q->from_ns == INT64_MIN && q->to_ns == INT64_MAX;
     if (needs_only_all(q) && (of_all || !needs_sampled(q))) {
         ask->classes = 1u << BLOCK_ALL;
     } else if (needs_sampled(q)) {
@@ -384,12 +396,20 @@ static bool list_needed(struct block_walk *w)
     size_t most = q->selector.n;
     for (size_t i = 0; i < n; i++)
         most += lists[i].n;
+    for (size_t i = 0; i < q->hide_count; i++)
+        most += q->hides[i].selector.n;
     str *v = ARENA_ARRAY(&w->arena, str, most);
     if (!v) return false;
     assert(w->ask.needed_count == 0);
     for (size_t i = 0; i < q->selector.n; i++) {
         if (!comes_with_all(q->selector.v[i].name))
             v[w->ask.needed_count++] = q->selector.v[i].name;
+    }
+    for (size_t i = 0; i < q->hide_count; i++) {
+        const struct selector *sel = &q->hides[i].selector;
+        for (size_t k = 0; k < sel->n; k++) {
+            if (!comes_with_all(sel->v[k].name)) v[w->ask.needed_count++] = sel->v[k].name;
+        }
     }
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < lists[i].n; k++) {
@@ -559,7 +579,7 @@ static bool ask_footers(struct block_walk *w, err *e)
     const struct query *q = w->ask.q;
     bool others = q->tree.wanted || q->totals.wanted || q->heat.wanted;
     size_t kept = 0;
-    if (!w->ask.only_all || others || q->labels.wanted == q->stats) return true;
+    if (!w->ask.only_all || others || q->labels.wanted == q->stats || q->hide_count) return true;
     for (size_t i = 0; i < w->unit_count; i++) {
         bool done = false;
         if (q->labels.wanted && !block_labels_by_footer(w, &w->units[i], &done, e)) return false;

@@ -438,16 +438,32 @@ static void put_labels(const struct query_labels *l, struct buf *out)
     pb_end(out, mark);
 }
 
-void query_encode(const struct query *q, struct buf *out)
+static void put_selector(const struct selector *sel, struct buf *out)
 {
-    for (size_t i = 0; i < q->selector.n; i++) {
-        const struct matcher *m = &q->selector.v[i];
+    for (size_t i = 0; i < sel->n; i++) {
+        const struct matcher *m = &sel->v[i];
         size_t mark = pb_begin(out, 1);
         pb_put_u64_opt(out, 1, (uint64_t)m->op);
         pb_put_bytes_opt(out, 2, m->name);
         pb_put_bytes_opt(out, 3, m->value);
         pb_end(out, mark);
     }
+}
+
+void query_put_hides(const struct hide *v, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(out, 11);
+        put_selector(&v[i].selector, out);
+        pb_put_i64_opt(out, 2, v[i].from_ns);
+        pb_put_i64_opt(out, 3, v[i].to_ns);
+        pb_end(out, mark);
+    }
+}
+
+void query_encode(const struct query *q, struct buf *out)
+{
+    put_selector(&q->selector, out);
     pb_put_i64_opt(out, 2, q->from_ns);
     pb_put_i64_opt(out, 3, q->to_ns);
     put_tree(&q->tree, out);
@@ -459,4 +475,5 @@ void query_encode(const struct query *q, struct buf *out)
         pb_end(out, mark);
     }
     put_heat(&q->heat, out);
+    query_put_hides(q->hides, q->hide_count, out);
 }

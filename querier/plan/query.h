@@ -23,6 +23,7 @@
 
 #include "aggregate/totals.h"
 #include "base/ulid.h"
+#include "model/hide.h"
 #include "model/label.h"
 #include "model/ptype.h"
 #include "service/tenant.h"
@@ -80,6 +81,10 @@ struct query {
     bool stats;
     bool stat_sizes;  // with stats
     bool nothing;     // no profile can match: heads and blocks need not be asked
+    // Deletions whose profiles do not count. A question that reads blocks lies within the range of
+    // each (serve.c cuts it at their borders).
+    const struct hide *hides;
+    size_t hide_count;
 };
 
 // Checks a range and lays max_query_lookback and max_query_length over it. Fails with
@@ -142,6 +147,9 @@ bool query_check(const struct query *q, const struct query_most *most, err *e) M
 // Label names to group by, in order, each once; at most `most` (0: any number).
 bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, const str **names,
                  size_t *count, err *e) MUST_CHECK;
+
+// Fields of a HeadReadRequest that say what deletions hide.
+void query_put_hides(const struct hide *v, size_t n, struct buf *out);
 
 // The question as a HeadReadRequest.
 void query_encode(const struct query *q, struct buf *out);

@@ -37,7 +37,7 @@ def commands():
 
 def test_each_command_explains_itself():
     names = commands()
-    assert len(names) == 21, names
+    assert len(names) == 24, names
     for name in names:
         text = ok("help", *name.split())
         assert text.startswith("usage: flametree %s" % name), text
@@ -69,6 +69,21 @@ WRONG = [
 @pytest.mark.parametrize("args, said", WRONG, ids=[" ".join(w[0]) for w in WRONG])
 def test_wrong_command_lines_end_with_2(args, said):
     assert said in fails(2, *args)
+
+
+def test_a_plan_grows_with_pods_types_and_time():
+    def plan(*args):
+        return json.loads(ok("plan", "--format", "json", *args))
+    one = plan("--pods", "100")
+    assert one["raw_bytes"] > one["days_bytes"] > one["hours_bytes"] > 0 and one["store_bytes"] > one["raw_bytes"] + one["days_bytes"]
+    two = plan("--pods", "100", "--types", "4")
+    assert all(two[key] == 2 * one[key] or abs(two[key] - 2 * one[key]) <= 2 for key in ("raw_bytes", "hours_bytes", "days_bytes", "log_bytes")), (one, two)
+    assert plan("--pods", "100", "--raw-retention", "28d")["raw_bytes"] in range(2 * one["raw_bytes"] - 2, 2 * one["raw_bytes"] + 3)
+    # Everything goes after ten days, whatever finer levels are to be kept for.
+    short = plan("--pods", "100", "--days-retention", "10d")
+    assert short["raw_bytes"] < one["raw_bytes"] and short["days_bytes"] < one["days_bytes"]
+    assert "kept for 14 days" in ok("plan", "--pods", "100")
+    assert "how many --pods?" in fails(2, "plan") and "--every is less than a second" in fails(2, "plan", "--pods", "1", "--every", "1ms")
 
 
 def test_config_check(tmp_path):

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// manifest_tombstones.c - tombstones of a version: read, added, removed, and what they forbid.
+//
+// A block is clean of a tombstone if it was made as of a version that has it: then its writer left
+// out what the tombstone hides. All other blocks of its range may have hidden profiles, and so may
+// every segment. While such a leaf is there, retention must not take it: its sums would be in
+// parents only, from which a selector cannot take them.
+#include "manifest/manifest_wire_int.h"
+#include "model/slot.h"
+
+#include <inttypes.h>
+
+#define MATCHERS_MAX   64
+#define TOMBSTONES_MAX 256  // of a tenant
+
+static bool wrong(size_t i, const char *what, err *e)
+{
+    return err_set(e, ERR_DATA_LOSS, "tombstone %zu: %s", i, what);
+}
+
+static bool read_tombstone(struct arena *a, size_t i, const Flametree__V1__Tombstone *from,
+                           struct manifest_tombstone *to, err *e)
+{
+    *to = (struct manifest_tombstone){.hide = {.from_ns = from->from_ns, .to_ns = from->to_ns},
+                                      .made_ns = from->made_ns,
+                                      .version = from->version};
+    if (!message_id(from->id, "id", &to->id, e)) return err_wrap(e, "tombstone %zu", i);
+    if (from->n_matchers > MATCHERS_MAX) return wrong(i, "too many matchers", e);
+    if (from->from_ns >= from->to_ns) return wrong(i, "its range is empty", e);
+    for (size_t k = 0; k < from->n_matchers; k++) {
+        const Flametree__V1__Matcher *m = from->matchers[k];
+        if (m->op > MATCH_NRE) return wrong(i, "a matcher has an unknown operation", e);
+        if (!selector_add(a, &to->hide.selector, (enum matcher_op)m->op,
+                          arena_str(a, pb_text(m->name)), arena_str(a, pb_text(m->value)), e)) {
+            if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+            return err_wrap(e, "tombstone %zu", i);
+        }
+    }
+    return arena_ok(a, e);
+}
+
+bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
+                         size_t *n, err *e)
+{
+    *n = 0;
+    *out = ARENA_ARRAY(a, struct manifest_tombstone, m->tombstone_count + 1);
+    if (!*out) return arena_fail(a, e);
+    for (size_t i = 0; i < m->tombstone_count; i++) {
+        struct arena scratch;
+        arena_init(&scratch, a->budget, message_scratch(m->tombstones[i]));
+        ProtobufCMessage *x =
+            message_unpack(&scratch, &flametree__v1__tombstone__descriptor, m->tombstones[i], e);
+        bool ok = x && read_tombstone(a, i, (const Flametree__V1__Tombstone *)x, &(*out)[i], e);
+        arena_release(&scratch);
+        if (!ok) return false;
+        *n = i + 1;
+    }
+    return true;
+}
+
+size_t manifest_tombstone_count(const struct manifest *m)
+{
+    return m->tombstone_count;
+}
+
+// ---- blocks
+
+static bool has_pack(const struct hide *h, uint32_t pack_lo, uint32_t pack_hi)
+{
+    const str *service = hide_demands(h, S(LABEL_SERVICE));
+    if (!service) return true;
+    uint32_t pack = block_pack(*service);
+    return pack >= pack_lo && pack <= pack_hi;
+}
+
+bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b)
+{
+    if (b->as_of >= t->version || !has_pack(&t->hide, b->pack_lo, b->pack_hi)) return false;
+    if (b->first_ns == 0 && b->last_ns == 0) return false;  // it has no profile
+    return b->first_ns <= t->hide.to_ns && b->last_ns > t->hide.from_ns;
+}
+
+// ---- changes
+
+static bool is_among(const id128 *v, size_t n, id128 id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (id128_eq(v[i], id)) return true;
+    }
+    return false;
+}
+
+// The id of a tombstone in its message: its first field, which is always there.
+static bool id_of(str message, id128 *id)
+{
+    if (message.n < 2 + sizeof id->b || message.p[0] != 0x0a || message.p[1] != sizeof id->b)
+        return false;
+    memcpy(id->b, message.p + 2, sizeof id->b);
+    return true;
+}
+
+static bool has_tombstone(const struct manifest *m, id128 id)
+{
+    for (size_t i = 0; i < m->tombstone_count; i++) {
+        id128 at;
+        if (id_of(m->tombstones[i], &at) && id128_eq(at, id)) return true;
+    }
+    return false;
+}
+
+bool tombstones_are_there(const struct manifest *base, const struct manifest_change *c)
+{
+    for (size_t i = 0; i < c->bury_count; i++) {
+        if (!has_tombstone(base, c->bury[i].id)) return false;
+    }
+    return c->bury_count > 0;
+}
+
+bool tombstones_change(const struct manifest *base, const struct manifest_change *c)
+{
+    for (size_t i = 0; i < c->forget_count; i++) {
+        if (has_tombstone(base, c->forget[i])) return true;
+    }
+    return c->bury_count > 0;
+}
+
+static void print_tombstone(const struct manifest_tombstone *t, int64_t made_ns, uint64_t version,
+                            struct buf *out)
+{
+    pb_put_bytes(out, 1, id_bytes(&t->id));
+    for (size_t i = 0; i < t->hide.selector.n; i++) {
+        const struct matcher *m = &t->hide.selector.v[i];
+        size_t mark = pb_begin(out, 2);
+        pb_put_u64_opt(out, 1, (uint64_t)m->op);
+        pb_put_bytes_opt(out, 2, m->name);
+        pb_put_bytes_opt(out, 3, m->value);
+        pb_end(out, mark);
+    }
+    pb_put_fixed64_opt(out, 3, (uint64_t)t->hide.from_ns);
+    pb_put_fixed64_opt(out, 4, (uint64_t)t->hide.to_ns);
+    pb_put_fixed64_opt(out, 5, (uint64_t)made_ns);
+    pb_put_u64_opt(out, 6, version);
+}
+
+bool tombstones_next(struct arena *a, const struct manifest *base, const struct manifest_change *c,
+                     struct manifest *root, err *e)
+{
+    root->tombstones = ARENA_ARRAY(a, str, base->tombstone_count + c->bury_count + 1);
+    root->tombstone_count = 0;
+    if (!root->tombstones) return arena_fail(a, e);
+    for (size_t i = 0; i < base->tombstone_count; i++) {
+        id128 id;
+        bool gone = c->forget_count && id_of(base->tombstones[i], &id) &&
+                    is_among(c->forget, c->forget_count, id);
+        if (!gone) root->tombstones[root->tombstone_count++] = base->tombstones[i];
+    }
+    for (size_t i = 0; i < c->bury_count; i++) {
+        struct buf b;
+        buf_init(&b, a->budget, (size_t)1 << 20);
+        print_tombstone(&c->bury[i], root->made_ns, root->version, &b);
+        bool ok = buf_ok(&b, e);
+        if (ok) root->tombstones[root->tombstone_count++] = arena_str(a, buf_view(&b));
+        buf_release(&b);
+        if (!ok) return false;
+    }
+    return arena_ok(a, e);
+}
+
+// Is an expired leaf in a window of the parent that the tombstone reaches? Its sums are there only.
+static bool reaches_expired(const struct manifest *m, const struct manifest_tombstone *t,
+                            const struct manifest_block *b, int64_t *hour)
+{
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        int64_t from = slot_start(c->hour, SLOT_HOUR);
+        int64_t to = slot_start(c->hour + (int64_t)c->hours, SLOT_HOUR);
+        if (!hide_meets(&t->hide, from, to)) continue;
+        for (size_t k = 0; k < c->leaf_count; k++) {
+            *hour = c->hour;
+            if (manifest_counts(m, c->leaves[k]) && !manifest_find(m, c->leaves[k])) return true;
+        }
+    }
+    return false;
+}
+
+static bool may_bury(const struct manifest *base, const struct manifest_tombstone *t, err *e)
+{
+    int64_t hour = 0;
+    for (size_t i = 0; i < base->block_count; i++) {
+        const struct manifest_block *b = &base->blocks[i];
+        if (b->kind == BLOCK_RAW || !has_pack(&t->hide, b->pack_lo, b->pack_hi)) continue;
+        if (!reaches_expired(base, t, b, &hour)) continue;
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "single profiles of Unix day %" PRId64
+                       " are not kept any more, and a selector cannot be taken out of their sums; "
+                       "delete a later range, or shorten the tenant's retention_period",
+                       hour / DAY_HOURS);
+    }
+    return true;
+}
+
+bool tombstones_allow(struct arena *a, const struct manifest *base, const struct manifest_change *c,
+                      err *e)
+{
+    struct manifest_tombstone *v = NULL;
+    size_t n = 0;
+    if (base->tombstone_count + c->bury_count > TOMBSTONES_MAX) {
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "the tenant has %zu deletions that are not done yet, which is as many as "
+                       "there may be: wait for them",
+                       base->tombstone_count);
+    }
+    for (size_t i = 0; i < c->bury_count; i++) {
+        if (!may_bury(base, &c->bury[i], e)) return false;
+    }
+    if (c->expire_count == 0 || base->tombstone_count == 0) return true;
+    if (!manifest_tombstones(base, a, &v, &n, e)) return false;
+    for (size_t i = 0; i < c->expire_count; i++) {
+        const struct manifest_block *b = manifest_find(base, c->expire[i]);
+        for (size_t k = 0; b && b->kind == BLOCK_RAW && k < n; k++) {
+            if (!manifest_is_hiding(&v[k], b)) continue;
+            return err_set(e, ERR_ABORTED,
+                           "leaf %.*s has profiles that were deleted: it is rewritten first",
+                           STR(b->name));
+        }
+    }
+    return true;
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// delete and deletions: a compactor, or the all-in-one, is asked. The id of a deletion is made
+// here, so that a call whose answer was lost could be repeated without a second deletion.
+#include "base/ulid.h"
+#include "codec/json.h"
+#include "codec/url.h"
+#include "deploy/cli/cli_ask.h"
+#include "deploy/cli/cli_time.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+
+#define OUTPUT_MAX ((size_t)64 << 20)
+#define PATH_BYTES ((size_t)64 << 10)
+
+static bool fetch(struct cli *c, const char *method, const char *path, str *body, err *e)
+{
+    struct cli_call call;
+    str bytes = {0};
+    cli_call_start(c, &call, method, path, NULL, (str){0});
+    bool ok = cli_call_wait(c, &call, &bytes, e);
+    // Copied: the body goes with the call.
+    if (ok) *body = arena_str(&c->arena, bytes);
+    if (!ok && call.status == 404) {
+        cli_hint(c,
+                 "only a compactor or the all-in-one deletes: give its address with --url, and if "
+                 "it has admin.listen that one");
+    }
+    cli_call_release(&call);
+    return ok && arena_ok(&c->arena, e);
+}
+
+static void put_tenant(const struct cli *c, struct buf *path)
+{
+    buf_z(path, "tenant=");
+    url_encode(path, c->tenant.n ? c->tenant : S("anonymous"));
+}
+
+static bool put_time(struct cli *c, struct buf *path, enum cli_option o, const char *name, err *e)
+{
+    int64_t ns = 0;
+    const char *text = cli_args_get(&c->args, o);
+    if (!text) return true;
+    if (!cli_time_parse(str_of(text), c->now_wall_ns, &ns, e))
+        return err_wrap(e, "--%s", cli_options[o].name);
+    buf_printf(path, "&%s=%" PRId64, name, MAX(ns, 0) / NS_PER_MS);
+    return true;
+}
+
+static bool make_path(struct cli *c, struct buf *path, err *e)
+{
+    uint8_t random[10];
+    char id[ULID_TEXT];
+    rand_bytes(random, sizeof random);
+    ulid_print(ulid_make((uint64_t)(c->now_wall_ns / NS_PER_MS), random), id);
+    buf_z(path, "/compactor/delete?");
+    put_tenant(c, path);
+    buf_printf(path, "&id=%s&match=", id);
+    url_encode(path, str_of(c->args.operands[0]));
+    if (!put_time(c, path, OPT_DELETE_FROM, "start", e)) return false;
+    if (!put_time(c, path, OPT_DELETE_UNTIL, "end", e)) return false;
+    buf_byte(path, '\0');
+    return buf_ok(path, e);
+}
+
+static bool print(struct cli *c, str text, err *e)
+{
+    struct buf b;
+    buf_init(&b, NULL, OUTPUT_MAX);
+    text_filter(&b, text);
+    bool ok = cli_write(c, &b, e);
+    buf_release(&b);
+    return ok;
+}
+
+bool cli_delete(struct cli *c, int *status, err *e)
+{
+    struct buf path;
+    str body = {0};
+    assert(c->args.operand_count == 1);  // its row demands one
+    if (!cli_args_has(&c->args, OPT_YES)) {
+        cli_hint(c, "`flametree series --group-by LABEL 'TYPE%s'` shows what it is; then add --yes",
+                 c->args.operands[0]);
+        return cli_wrong(status) ||
+               err_set(e, ERR_INVALID_ARGUMENT, "what %s selects would be lost for good with this",
+                       c->args.operands[0]);
+    }
+    buf_init(&path, NULL, PATH_BYTES);
+    bool ok = make_path(c, &path, e);
+    if (!ok) (void)cli_wrong(status);
+    ok = ok && fetch(c, "POST", path.p, &body, e);
+    buf_release(&path);
+    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
+    return print(
+        c, S("hidden from now on; `flametree deletions` shows when nothing has it any more\n"), e);
+}
+
+// ---- deletions
+
+struct row {
+    str id;
+    str made;
+    str match;
+    uint64_t blocks;
+    uint64_t segments;
+};
+
+// Where the value of a member goes; both are NULL if it is of no use here.
+static void find_member(struct row *row, str key, str **text, uint64_t **number)
+{
+    const struct {
+        const char *key;
+        str *text;
+        uint64_t *number;
+    } members[] = {{"id", &row->id, NULL},
+                   {"made", &row->made, NULL},
+                   {"match", &row->match, NULL},
+                   {"blocks_left", NULL, &row->blocks},
+                   {"segments_left", NULL, &row->segments}};
+    *text = NULL;
+    *number = NULL;
+    for (size_t i = 0; i < COUNT(members); i++) {
+        if (!str_is(key, members[i].key)) continue;
+        *text = members[i].text;
+        *number = members[i].number;
+    }
+}
+
+// The members of an object; the opening brace was read.
+static bool read_row(struct json_reader *r, struct row *row)
+{
+    enum json_token t = JSON_FAULT;
+    while ((t = json_next(r)) == JSON_KEY) {
+        str *text = NULL;
+        uint64_t *number = NULL;
+        bool ok = true;
+        find_member(row, r->text, &text, &number);
+        if (text) {
+            ok = json_next(r) == JSON_STRING;
+            *text = r->text;
+        } else if (number) {
+            ok = json_next(r) == JSON_NUMBER && str_u64(r->text, number);
+        } else {
+            ok = json_skip(r);
+        }
+        if (!ok) return false;
+    }
+    return t == JSON_OBJECT_END;
+}
+
+// Reads on to the first row; false if it is no list of deletions.
+static bool begin_rows(struct json_reader *r)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    if (json_next(r) != JSON_KEY) return false;
+    return json_next(r) == JSON_ARRAY;
+}
+
+static void put_row(const struct row *row, struct buf *out)
+{
+    buf_printf(out, "%.*s  %.*s  ", STR(row->id), STR(row->made));
+    if (row->blocks + row->segments) {
+        buf_printf(out, "%" PRIu64 " blocks and %" PRIu64 " segments left", row->blocks,
+                   row->segments);
+    } else {
+        buf_z(out, "rewritten");
+    }
+    buf_printf(out, "  %.*s\n", STR(row->match));
+}
+
+static bool put_rows(struct cli *c, str body, struct buf *out)
+{
+    struct json_reader r;
+    enum json_token t = JSON_FAULT;
+    json_reader_init(&r, &c->arena, body);
+    if (!begin_rows(&r)) return false;
+    while ((t = json_next(&r)) == JSON_OBJECT) {
+        struct row row = {0};
+        if (!read_row(&r, &row)) return false;
+        put_row(&row, out);
+    }
+    return t == JSON_ARRAY_END;
+}
+
+// NOLINTNEXTLINE(readability-non-const-parameter): the signature is cli_run
+bool cli_deletions(struct cli *c, int *status, err *e)
+{
+    struct buf path;
+    struct buf out;
+    str body = {0};
+    (void)status;
+    buf_init(&path, NULL, PATH_BYTES);
+    buf_z(&path, "/compactor/deletions?");
+    put_tenant(c, &path);
+    buf_byte(&path, '\0');
+    bool ok = buf_ok(&path, e) && fetch(c, "GET", path.p, &body, e);
+    buf_release(&path);
+    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
+    buf_init(&out, NULL, OUTPUT_MAX);
+    ok = put_rows(c, body, &out) ||
+         err_set(e, ERR_UNKNOWN, "%.*s sent no list of deletions", STR(c->url.shown));
+    ok = ok && buf_ok(&out, e) && print(c, buf_view(&out), e);
+    buf_release(&out);
+    return ok;
+}

@@ -1,0 +1,280 @@
+"""Deletion on request: no answer has what is deleted from the moment of the call on, whatever holds it and whatever is asked; then no file has it.
+What is not deleted stays what it was. Each question is compared with what is answered by a server that never got the deleted profiles."""
+import ctypes
+import json
+import os
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+from client import CPU, QUERIER, Pprof
+from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
+
+HOUR = 3600 * 10**9
+DAY = 24 * HOUR
+MS = 10**6
+START = (time.time_ns() // DAY - 3) * DAY
+END = START + 2 * DAY
+USUAL = [*AT_ONCE, SAYS_SOON, "--limits.reject_older_than=0", "--compactor.interval=1h", "--compactor.raw_retention=0", "--compactor.deletion_stay=0s"]
+SECRET, FUNCTION = "v-sekret-7f3a", "main;handleSekret9b1c"
+
+
+def pushes():
+    """Two days of two services; one of the pods is the one to be deleted, and has a stack and a label value of its own."""
+    n = 0
+    for day in range(2):
+        for hour in (1, 2, 14):
+            for minute in (3, 4, 33):
+                for service in ("shop", "cart"):
+                    for pod in ("a", "b", SECRET):
+                        n += 1
+                        stacks = [("main;work%d" % (n % 5), 3 + n), ("main;idle", 1)]
+                        if pod == SECRET:
+                            stacks.append((FUNCTION, 7))
+                        yield {"__name__": "process_cpu", "service_name": service, "pod": pod}, stacks, START + day * DAY + hour * HOUR + minute * 60 * 10**9 + n
+
+
+def fill(s, but=lambda labels, at: False, only=lambda at: True):
+    for labels, stacks, at in pushes():
+        if only(at) and not but(labels, at):
+            s.push(labels, Pprof(*stacks, time_ns=at)).expect(200)
+
+
+def answers(s, start=START - HOUR, end=END + HOUR):
+    """Every kind of question. Ids and exemplars differ between servers, so of these only what does not is compared."""
+    given = {}
+    span = {"start": start // MS, "end": end // MS}
+
+    def rpc(method, body):
+        return s.rpc(QUERIER + method, {**span, **body}).expect(200).json()
+    for name, text in (("all", "{}"), ("service", '{service_name="shop"}'), ("pod", '{pod="a"}'), ("not", '{pod!="a"}'), ("deleted", '{pod="%s"}' % SECRET)):
+        base = {"profileTypeID": CPU, "labelSelector": text}
+        given["tree " + name] = rpc("SelectMergeStacktraces", {**base, "maxNodes": 0, "format": "PROFILE_FORMAT_FLAMEGRAPH"})
+        given["series " + name] = rpc("SelectSeries", {**base, "step": 3600, "groupBy": ["pod"]})
+        given["minutes " + name] = rpc("SelectSeries", {**base, "step": 60})
+        given["heat " + name] = rpc("SelectHeatmap", {**base, "step": 3600, "queryType": "HEATMAP_QUERY_TYPE_INDIVIDUAL"})
+        pprof = rpc("SelectMergeProfile", base)
+        given["pprof " + name] = sorted(pprof.get("stringTable", [])), sum(int(v) for sample in pprof.get("sample", []) for v in sample["value"])
+    given["pods"] = sorted(rpc("LabelValues", {"name": "pod"}).get("names", []))
+    given["services of"] = sorted(rpc("LabelValues", {"name": "service_name", "matchers": ['{pod="%s"}' % SECRET]}).get("names", []))
+    given["names"] = sorted(rpc("LabelNames", {}).get("names", []))
+    given["sets"] = sorted(json.dumps(x, sort_keys=True) for x in rpc("Series", {"labelNames": ["service_name", "pod"]}).get("labelsSet", []))
+    given["types"] = rpc("ProfileTypes", {})
+    given["stats"] = rpc("GetProfileStats", {})
+    return given
+
+
+def delete(f, match, start=None, end=None, expect=200, **more):
+    query = {"match": match, **more}
+    if start is not None:
+        query["start"] = start // MS
+    if end is not None:
+        query["end"] = end // MS
+    server = (f["compactor"] if hasattr(f, "ingesters") else f).operator()
+    return server.call("POST", "/compactor/delete?" + urllib.parse.urlencode(query)).expect(expect).json()
+
+
+def deletions(f):
+    server = (f["compactor"] if hasattr(f, "ingesters") else f).operator()
+    return server.call("GET", "/compactor/deletions").expect(200).json()
+
+
+def store_of(f):
+    return os.path.join(f.data, "store", "o")
+
+
+ZSTD = ctypes.CDLL("libzstd.so.1")
+ZSTD.ZSTD_decompress.restype = ZSTD.ZSTD_isError.restype = ctypes.c_size_t
+
+
+def unpacked(data):
+    """What is packed in these bytes, wherever it begins."""
+    room = ctypes.create_string_buffer(4 << 20)
+    at = data.find(b"\x28\xb5\x2f\xfd")
+    while at >= 0:
+        size = ZSTD.ZSTD_findFrameCompressedSize(data[at:], len(data) - at)
+        if 0 < size <= len(data) - at:
+            n = ZSTD.ZSTD_decompress(room, ctypes.c_size_t(len(room)), data[at:at + size], ctypes.c_size_t(size))
+            if not ZSTD.ZSTD_isError(ctypes.c_size_t(n)):
+                yield room.raw[:n]
+        at = data.find(b"\x28\xb5\x2f\xfd", at + 4)
+
+
+ZSTD.ZSTD_findFrameCompressedSize.restype = ctypes.c_size_t
+
+
+def found_in(top, text, but=()):
+    """Files below that have the text, as it is or packed."""
+    found = []
+    for path, _, names in os.walk(top):
+        for name in names:
+            full = os.path.join(path, name)
+            if any(x in full for x in but) or not os.path.isfile(full):
+                continue
+            with open(full, "rb") as file:
+                data = file.read()
+            if text.encode() in data or any(text.encode() in x for x in unpacked(data)):
+                found.append(full)
+    return sorted(found)
+
+
+CASES = {
+    "a pod": ('{pod="%s"}' % SECRET, None, None, lambda labels, at: labels["pod"] == SECRET),
+    "a service": ('{service_name="cart"}', None, None, lambda labels, at: labels["service_name"] == "cart"),
+    "a pod of a service in a range that cuts hours": ('{service_name="shop",pod="%s"}' % SECRET, START + HOUR + 4 * 60 * 10**9, START + DAY + 2 * HOUR,
+                                                      lambda labels, at: labels["service_name"] == "shop" and labels["pod"] == SECRET and START + HOUR + 4 * 60 * 10**9 <= at <= START + DAY + 2 * HOUR),
+    "all of a day": ("{}", START, START + DAY, lambda labels, at: at <= START + DAY),
+    "by a regex": ('{pod=~"v-.*|b",service_name!="cart"}', None, None, lambda labels, at: labels["pod"] in ("b", SECRET) and labels["service_name"] != "cart"),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[name.replace(" ", "_") for name in CASES])
+def test_what_is_deleted_is_hidden_at_once_and_gone_later(tmp_path, case):
+    match, start, end, is_deleted = CASES[case]
+    for name in "have", "want":
+        (tmp_path / name).mkdir()
+    with Flametree(*USUAL, data=str(tmp_path / "want")) as f:
+        fill(f.server(), but=is_deleted)
+        want = answers(f.server())
+    with Flametree(*USUAL, data=str(tmp_path / "have")) as f:
+        s = f.server()
+        # A part in blocks, a part in segments, a part in the head.
+        fill(s, only=lambda at: at < START + DAY)
+        flush(f)
+        compact(f)
+        fill(s, only=lambda at: START + DAY <= at < START + DAY + 2 * HOUR)
+        flush(f)
+        fill(s, only=lambda at: at >= START + DAY + 2 * HOUR)
+        assert answers(s) != want
+        made = delete(f, match, start, end)
+        got = answers(s)
+        assert got == want, [k for k in want if got[k] != want[k]]
+        assert [d["id"] for d in deletions(f)["deletions"]] == [made["id"]]
+        f.stop()
+        f.start()
+        s = f.server()
+        got = answers(s)
+        assert got == want, [k for k in want if got[k] != want[k]]
+        flush(f)
+        got = answers(s)
+        assert got == want, [k for k in want if got[k] != want[k]]
+
+        def done():
+            compact(f)
+            return not deletions(f)["deletions"]
+        await_("the deletion to be done", done, 120)
+        got = answers(s)
+        assert got == want, [k for k in want if got[k] != want[k]]
+        check_blocks(os.path.join(f.data, "store"))
+
+
+def done(f):
+    """Each deletion is done then: ingesters have flushed, blocks are rewritten, and what was replaced is swept."""
+    def gone():
+        flush(f)
+        compact(f)
+        return not deletions(f)["deletions"]
+    await_("deletions to be done", gone, 120)
+    compact(f)
+
+
+def test_no_file_has_what_was_deleted(tmp_path):
+    """Of a manifest's versions, which stay for a day, those have the deletion itself."""
+    with Flametree(*USUAL, "--ingester.cut_age=1s", data=str(tmp_path)) as f:
+        s = f.server()
+        fill(s, only=lambda at: at < START + DAY)
+        flush(f)
+        compact(f)
+        fill(s, only=lambda at: at >= START + DAY)
+        flush(f)
+        for text in (SECRET, FUNCTION.split(";")[1]):
+            assert len(found_in(store_of(f), text)) > 3, text
+        before = s.call("GET", "/metrics").text
+        delete(f, '{pod="%s"}' % SECRET)
+        done(f)
+        assert f.metric("flametree_compactor_erased_rows_total") == 2 * 9 * 2, before
+        assert not found_in(store_of(f), SECRET, but=("/live/m/",))
+        assert not found_in(store_of(f), FUNCTION.split(";")[1])
+        # The log of the ingester goes with its cuts.
+        def clean():
+            return not any(found_in(f.data, text, but=("/live/m/", "test.log")) for text in (SECRET, FUNCTION.split(";")[1]))
+        await_("no file to have it", clean, 60, 0.5)
+        assert any("compactor.deletion " in line and SECRET in line for line in open(f.log)), "no audit line"
+
+
+def test_all_processes_of_a_cluster_hide_at_once():
+    with deploy("cluster", *USUAL) as f:
+        s = f.server()
+        fill(s, only=lambda at: at < START + DAY)
+        flush(f)
+        fill(s, only=lambda at: at >= START + DAY)
+        before = answers(s)
+        assert SECRET in before["pods"] and before["tree deleted"]["flamegraph"]["total"]
+        delete(f, '{pod="%s"}' % SECRET)
+        hidden = answers(s)
+        assert SECRET not in hidden["pods"] and not int(hidden["tree deleted"].get("flamegraph", {}).get("total", 0))
+        assert hidden["tree pod"] == before["tree pod"] and hidden["series pod"] == before["series pod"]
+        done(f)
+        assert answers(s) == hidden
+
+
+def test_a_deletion_that_is_repeated_counts_once_and_a_second_one_adds_up(tmp_path):
+    with Flametree(*USUAL, data=str(tmp_path)) as f:
+        fill(f.server())
+        first = delete(f, '{pod="a"}', id="01KCEJWG001440E1G50G1G408F")
+        again = delete(f, '{pod="a"}', id="01KCEJWG001440E1G50G1G408F")
+        assert (first["id"], first["version"]) == (again["id"], again["version"])
+        delete(f, '{pod="b"}')
+        assert len(deletions(f)["deletions"]) == 2
+        assert answers(f.server())["pods"] == [SECRET]
+        done(f)
+        assert answers(f.server())["pods"] == [SECRET]
+        # Once it is done, profiles of the range count again.
+        fill(f.server())
+        assert answers(f.server())["pods"] == sorted([SECRET, "a", "b"])
+
+
+@pytest.mark.parametrize("query, says", [
+    ("", "match is missing"), ("match={}&start=x", "start is 'x'"), ("match={}&start=2&end=1", "the range is empty"),
+    ("match={}&tenant=../x", "cannot be the name of a tenant"), ("match={}&id=1", "id"), ("match={a=~%22(%22}", ""), ("match={}&start=4102444800000", "the range is empty"),
+])
+def test_requests_that_are_wrong_delete_nothing(tmp_path, query, says):
+    with Flametree(*USUAL, data=str(tmp_path)) as f:
+        fill(f.server(), only=lambda at: at < START + 2 * HOUR)
+        reply = f.operator().call("POST", "/compactor/delete?" + query.replace("{", "%7B").replace("}", "%7D")).expect(400)
+        assert says in reply.json()["message"], reply.text
+        assert not deletions(f)["deletions"] and len(answers(f.server())["pods"]) == 3
+
+
+def test_profiles_whose_rows_expired_are_not_deleted_by_halves(tmp_path):
+    with Flametree(*[x for x in USUAL if "raw_retention" not in x], "--compactor.raw_retention=24h", data=str(tmp_path)) as f:
+        fill(f.server())
+        flush(f)
+
+        def expired():
+            compact(f)
+            return not found_in(store_of(f), "", but=()) or not any("/raw/" in x for x in found_in(store_of(f), ""))
+        await_("single profiles to expire", expired, 120)
+        before = answers(f.server())["tree pod"]
+        reply = delete(f, '{pod="a"}', expect=400)
+        assert "are not kept any more" in reply["message"], reply
+        assert answers(f.server())["tree pod"] == before
+
+
+def test_the_command_line_deletes_only_what_is_confirmed(tmp_path):
+    def run(*args):
+        return subprocess.run([os.path.join(BIN, "flametree"), *args, "--url", f.url], capture_output=True, text=True, timeout=60)
+    with Flametree(*USUAL, data=str(tmp_path)) as f:
+        fill(f.server())
+        refused = run("delete", '{pod="a"}')
+        assert refused.returncode == 2 and "lost for good" in refused.stderr and "--yes" in refused.stderr, refused
+        assert not deletions(f)["deletions"]
+        wrong = run("delete", "{pod", "--yes")
+        assert wrong.returncode == 1 and "400" in wrong.stderr, wrong
+        done = run("delete", '{pod="a"}', "--yes", "--from", "now-30d", "--until", "now")
+        assert done.returncode == 0 and "hidden from now on" in done.stdout, done
+        assert "a" not in answers(f.server())["pods"]
+        shown = run("deletions")
+        assert shown.returncode == 0 and shown.stdout.count("\n") == 1 and '{pod="a"}' in shown.stdout, shown
+        assert len(json.loads(run("deletions", "--format", "json").stdout)["deletions"]) == 1
