@@ -232,6 +232,7 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_MANIFEST_VERIFY] = cli_manifest_verify,
     [CLI_NODE_LS] = cli_node_ls,
     [CLI_NODE_FORGET] = cli_node_forget,
+    [CLI_EXPORT] = cli_export,
 };
 
 static bool run_command(struct cli *c, int *status, err *e)

@@ -35,6 +35,7 @@ struct cli {
     str tenant;
     int64_t timeout_ns;
     uint64_t answer_max;
+    bool all_names;  // servers are to show names of labels beyond the old character set too
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];  // advice on the error, or empty
@@ -61,6 +62,7 @@ cli_run cli_manifest_show;
 cli_run cli_manifest_verify;
 cli_run cli_node_ls;
 cli_run cli_node_forget;
+cli_run cli_export;
 
 // Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false
