@@ -2,7 +2,7 @@
 #include "deploy/cli/cli_subtract.h"
 
 #include "decode/decode.h"
-#include "distributor/stack_rows.h"
+#include "intake/stack_rows.h"
 #include "model/pprof.h"
 
 #define DECODED_MAX ((size_t)4 << 30)
