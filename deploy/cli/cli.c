@@ -233,6 +233,7 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_NODE_LS] = cli_node_ls,
     [CLI_NODE_FORGET] = cli_node_forget,
     [CLI_EXPORT] = cli_export,
+    [CLI_IMPORT] = cli_import,
 };
 
 static bool run_command(struct cli *c, int *status, err *e)

@@ -63,6 +63,7 @@ cli_run cli_manifest_verify;
 cli_run cli_node_ls;
 cli_run cli_node_forget;
 cli_run cli_export;
+cli_run cli_import;
 
 // Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

@@ -382,8 +382,10 @@ bool harvest_run(struct harvest *h, err *e)
         int64_t until = MIN(at + width, h->until_ms);
         if (h->told)
             h->told(h->arg, (double)(at - h->from_ms) / (double)(h->until_ms - h->from_ms));
-        if (!run_span(h, at, until, e)) return false;
-        if (h->past && !h->past(h->arg, until, e)) return false;
+        if (!h->skip || !h->skip(h->arg, until)) {
+            if (!run_span(h, at, until, e)) return false;
+            if (h->past && !h->past(h->arg, until, e)) return false;
+        }
         at = until;
     }
     return true;

@@ -45,6 +45,8 @@ struct harvest {
     bool (*take)(void *arg, const struct harvest_step *s, str pprof, err *e);
     // Is told now and then how far it is; or NULL.
     void (*told)(void *arg, double share);
+    // Is the span that ends at this time left out? NULL: none is.
+    bool (*skip)(void *arg, int64_t until_ms);
     // All steps that end at or before this time were given to take; or NULL.
     bool (*past)(void *arg, int64_t until_ms, err *e);
     void *arg;

@@ -7,6 +7,7 @@
 //     2. wait for the oldest request, print its error; its slot is free then
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_given_labels.h"
 #include "deploy/cli/cli_retry.h"
 #include "deploy/cli/cli_upload.h"
 #include "sys/clock.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 
 #define FILE_BYTES_MAX    ((size_t)2 << 30)
-#define LABELS_MAX        1000
 #define WIDTH_OF_PROGRESS 78u
 #define SLOTS_MAX         64
 #define RETRIES_MAX       UINT64_C(1000)
@@ -177,59 +177,6 @@ static void finish(struct push *p, struct slot *s)
 
 // ---- the command
 
-// Labels that a server would rename, drop or keep to itself are refused here, so that the stored
-// labels are the given ones.
-static bool check_label(const struct push *p, size_t n, str name, err *e)
-{
-    assert(n < LABELS_MAX && name.n > 0);
-    if (str_starts(name, S("__"))) {
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--label %.*s: names that begin with __ are the server's own%s", STR(name),
-                       str_is(name, LABEL_NAME) ? "; --name sets the first part of the profile type"
-                                                : "");
-    }
-    for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.');
-        if (letter || later) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_' and "
-                       "'.', and begin with a letter or '_'",
-                       STR(name));
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(p->options.labels[i].name, name))
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label %.*s is given twice", STR(name));
-    }
-    return true;
-}
-
-static bool read_labels(struct cli *c, struct push *p, err *e)
-{
-    size_t at = 0;
-    size_t n = 0;
-    label *v = ARENA_ARRAY(&c->arena, label, LABELS_MAX);
-    if (!arena_ok(&c->arena, e)) return false;
-    p->options.labels = v;
-    for (const char *text; (text = cli_args_next(&c->args, OPT_LABEL, &at));) {
-        str all = str_of(text);
-        size_t eq = str_find(all, '=');
-        str name = str_slice(all, 0, eq);
-        str value = eq < all.n ? str_slice(all, eq + 1, all.n) : (str){0};
-        if (eq == all.n || name.n == 0 || value.n == 0)
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label is '%s', not KEY=VALUE", text);
-        if (!str_utf8(all)) return err_set(e, ERR_INVALID_ARGUMENT, "--label is not UTF-8");
-        if (n == LABELS_MAX)
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label is given more than %d times",
-                           LABELS_MAX);
-        if (!check_label(p, n, name, e)) return false;
-        v[n++] = (label){name, value};
-    }
-    p->options.label_count = n;
-    return true;
-}
-
 static bool read_options(struct cli *c, struct push *p, err *e)
 {
     p->c = c;
@@ -240,8 +187,11 @@ static bool read_options(struct cli *c, struct push *p, err *e)
     p->quiet = cli_args_has(&c->args, OPT_QUIET);
     p->shows_progress = c->err_is_tty && !p->quiet;
     p->options.sample_rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
-    return read_labels(c, p, e) &&
-           cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) &&
+    labels given = {0};
+    if (!cli_given_labels(c, &given, e)) return false;
+    p->options.labels = given.v;
+    p->options.label_count = given.n;
+    return cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) &&
            cli_args_number(&c->args, OPT_PARALLEL, 1, SLOTS_MAX, &p->slot_count, e) &&
            cli_args_number(&c->args, OPT_RETRY, 0, RETRIES_MAX, &p->retries, e) &&
            cli_pace_read(c, &p->pace, e);

@@ -4,7 +4,8 @@
 #include "deploy/cli/cli_rows.h"
 
 #define ON(id) (1u << CLI_##id)
-#define RANGED (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT))
+#define RANGED \
+    (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT) | ON(IMPORT))
 #define REMOTE (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET))
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))

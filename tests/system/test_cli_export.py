@@ -10,11 +10,11 @@ import pytest
 from cli import At, fails, run
 from client import Pprof, read_pprof, unique
 from crowded import crowded
+from exported import read_all
 from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Flametree, deploy, expire, flush
 
 S = 10**9
 HOUR = 3600 * S
-MARK = "flametree:series "
 OLD = ["--limits.reject_older_than", "0", "--ingester.head_age", "60d"]
 
 
@@ -35,24 +35,11 @@ def export(url, out, *more):
     return answer.stderr
 
 
-def read_all(folder):
-    """{(labels as JSON, time in ns): {stack: value}} of the files below a folder."""
-    got = {}
-    for path in pathlib.Path(folder).rglob("*.pb.gz"):
-        profile = read_pprof(gzip.decompress(path.read_bytes()))
-        comment = [profile["strings"][i] for i in profile["fields"][13]]
-        labels = json.loads(comment[-1][len(MARK):])
-        key = (json.dumps(labels, sort_keys=True), profile["fields"][9][-1])
-        assert key not in got, path
-        got[key] = {stack: values[0] for stack, values in profile["stacks"].items()}
-    return got
-
-
 def summed(pushed, step):
     """The same of profiles [(labels, time in ns, {stack: value})]."""
     out = collections.defaultdict(collections.Counter)
     for labels, time_ns, stacks in pushed:
-        out[json.dumps(labels, sort_keys=True), -(-time_ns // step) * step].update(stacks)
+        out[json.dumps(labels, sort_keys=True), ("cpu", "nanoseconds"), -(-time_ns // step) * step].update(stacks)
     return {k: dict(v) for k, v in out.items()}
 
 
