@@ -50,10 +50,11 @@ static bool check_time(const struct importing *m, const struct profile *p, err *
     int64_t now = clock_wall_ns();
     if (p->time_ns <= 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "the profile has no time, or one before 1970");
-    if (p->time_ns > now + SLOT_HOUR)
+    if (p->time_ns > now + SLOT_HOUR) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "the profile's time, %" PRId64 " s, is in the future",
                        p->time_ns / NS_PER_S);
+    }
     if (m->days_retention <= 0 || p->time_ns > now - m->days_retention) return true;
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "the profile's time, %" PRId64 " s, is before all that compactor.days_retention "

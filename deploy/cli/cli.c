@@ -234,6 +234,8 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_NODE_FORGET] = cli_node_forget,
     [CLI_EXPORT] = cli_export,
     [CLI_IMPORT] = cli_import,
+    [CLI_BACKUP] = cli_backup,
+    [CLI_RESTORE] = cli_restore,
 };
 
 static bool run_command(struct cli *c, int *status, err *e)

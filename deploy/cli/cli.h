@@ -64,6 +64,8 @@ cli_run cli_node_ls;
 cli_run cli_node_forget;
 cli_run cli_export;
 cli_run cli_import;
+cli_run cli_backup;
+cli_run cli_restore;
 
 // Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

@@ -52,10 +52,11 @@ static bool read_authorization(struct cli *c, struct login by, err *e)
 {
     str user = {0};
     str bearer = {0};
-    if (cli_args_has(&c->args, by.bearer) && (cli_args_has(&c->args, by.user) || c->url.user.n))
+    if (cli_args_has(&c->args, by.bearer) && (cli_args_has(&c->args, by.user) || c->url.user.n)) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "--%s and a user are two ways to log in; give one of them",
                        cli_options[by.bearer].name);
+    }
     if (!secret(c, by.user, &user, e) || !secret(c, by.bearer, &bearer, e)) return false;
     if (!arena_ok(&c->arena, e)) return false;  // then they would seem not to be given
     if (bearer.n && cli_args_has(&c->args, by.user)) bearer = (str){0};  // over the environment

@@ -273,11 +273,10 @@ static bool take_point(struct span *s, struct harvest_step *step, const Types__V
     struct harvest *h = s->h;
     bool wanted = true;
     // Doubles are whole numbers up to here; larger sums cannot be compared.
-    if (p->value < 0 || p->value > 9007199254740992.0)
+    if (p->value < 0 || p->value > 9007199254740992.0) {
         return err_set(e, ERR_OUT_OF_RANGE,
-                       "a total of %g cannot be compared exactly; use a "
-                       "smaller --step",
-                       p->value);
+                       "a total of %g cannot be compared exactly; use a smaller --step", p->value);
+    }
     step->until_ms = p->timestamp;
     step->from_ms = p->timestamp - h->step_ms;
     step->total = (int64_t)p->value;
@@ -357,7 +356,7 @@ static bool run_type(struct span *s, str type, err *e)
         ok = answer || malformed("SelectSeries", e);
     }
     asked_release(&q);
-    for (size_t i = 0; ok && i < answer->n_series; i++)
+    for (size_t i = 0; ok && answer && i < answer->n_series; i++)
         ok = take_row(s, type, answer->series[i], names, n, e);
     return ok;
 }

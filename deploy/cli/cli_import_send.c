@@ -178,8 +178,7 @@ static bool read_fault(struct import *m, struct json_reader *r, err *e)
 {
     uint64_t number = UINT64_MAX;
     err fault = {0};
-    enum json_token t = JSON_FAULT;
-    while ((t = json_next(r)) == JSON_KEY) {
+    while (json_next(r) == JSON_KEY) {
         bool is_number = str_is(r->text, "profile");
         if (json_next(r) == JSON_FAULT) return err_set(e, ERR_UNKNOWN, "malformed answer");
         if (is_number) {

@@ -23,11 +23,12 @@ bool name_time_check(str pattern, err *e)
     for (size_t i = 0; i < pattern.n; i++) {
         if (pattern.p[i] != '%') continue;
         unsigned char c = i + 1 < pattern.n ? (unsigned char)pattern.p[++i] : 0;
-        if (!c || !strchr("YmdHMSLs%", c))
+        if (!c || !strchr("YmdHMSLs%", c)) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "the pattern '%.*s' has an unknown %%%c; known are %%Y %%m %%d %%H %%M "
                            "%%S %%L %%s",
                            STR(pattern), c ? c : ' ');
+        }
         has[c] = true;
     }
     if (has['s'] || (has['Y'] && has['m'] && has['d'])) return true;

@@ -28,17 +28,21 @@ static void put_bar(struct buf *b, double share)
 
 static void put_left(struct buf *b, uint64_t seconds)
 {
-    buf_z(b, "  about ");
-    if (seconds >= 86400)
-        buf_printf(b, "%llud%lluh", (unsigned long long)(seconds / 86400),
-                   (unsigned long long)(seconds / 3600 % 24));
-    else if (seconds >= 3600)
-        buf_printf(b, "%lluh%llum", (unsigned long long)(seconds / 3600),
-                   (unsigned long long)(seconds / 60 % 60));
-    else if (seconds >= 60)
-        buf_printf(b, "%llum", (unsigned long long)(seconds / 60));
-    else
-        buf_printf(b, "%llus", (unsigned long long)seconds);
+    static const struct {
+        uint64_t seconds;
+        const char *unit;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}};
+    size_t i = 0;
+    while (i + 1 < COUNT(units) && seconds < units[i].seconds)
+        i++;
+    buf_printf(b, "  about %llu%s", (unsigned long long)(seconds / units[i].seconds),
+               units[i].unit);
+    // Days with their hours, hours with their minutes.
+    if (i < 2) {
+        buf_printf(b, "%llu%s",
+                   (unsigned long long)(seconds % units[i].seconds / units[i + 1].seconds),
+                   units[i + 1].unit);
+    }
     buf_z(b, " left");
 }
 

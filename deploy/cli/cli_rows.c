@@ -10,6 +10,8 @@
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
 
+#define COPIES (ON(BACKUP) | ON(RESTORE))
+
 #define MANIFESTS (ON(MANIFEST_SHOW) | ON(MANIFEST_VERIFY))
 
 // "auto|pprof|...": --format of push offers what works.
