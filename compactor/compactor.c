@@ -5,6 +5,7 @@
 #include "compactor/config.h"
 #include "compactor/deletion.h"
 #include "compactor/duties.h"
+#include "compactor/import.h"
 #include "compactor/metrics.h"
 #include "compactor/work.h"
 #include "sys/clock.h"
@@ -24,6 +25,7 @@ const struct config_section compactor_section =
 
 struct state {
     struct work *work;
+    struct importer *importer;
 };
 
 // ---- life
@@ -49,6 +51,7 @@ static bool start(const struct process *process, void **self, err *e)
         mem_must_free(s);
         return false;
     }
+    s->importer = importer_new(process, s->work);
     metric_on_print(set_gauges, s);
     *self = s;
     return true;
@@ -79,6 +82,7 @@ static void stop(void *self)
     struct state *s = self;
     metric_off_print(set_gauges, s);
     work_drain(s->work);
+    importer_free(s->importer);
     work_free(s->work);
     mem_must_free(s);
 }
@@ -168,6 +172,12 @@ static bool post_delete(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
+static bool post_import(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    return importer_post(s->importer, x, e);
+}
+
 #define GET(path_, run_)                                                          \
     {                                                                             \
         .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_ADMIN, \
@@ -189,6 +199,12 @@ static const struct http_route public_http[] = {
      .run = post_run,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
+    {.verbs = "POST",
+     .path = "/compactor/import",
+     .run = post_import,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC,
+     .large_body = true},
 };
 
 const struct service compactor = {
@@ -203,5 +219,5 @@ const struct service compactor = {
     .draining = draining,
     .drain = drain,
     .stop = stop,
-    .lane_width = {[RANK_PUBLIC] = 2},  // a run that somebody waits for, and pages
+    .lane_width = {[RANK_PUBLIC] = 3},  // a run that somebody waits for, an import, and pages
 };

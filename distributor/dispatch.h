@@ -29,9 +29,9 @@
 
 #include "cluster/member.h"
 #include "distributor/config.h"
-#include "distributor/lexicon.h"
-#include "distributor/send_buffer.h"
 #include "distributor/spread.h"
+#include "intake/lexicon.h"
+#include "intake/send_buffer.h"
 #include "loop/req.h"
 #include "net/client.h"
 

@@ -3,7 +3,7 @@
 // ingest_name.c - parses the name parameter as Pyroscope's own parser does, odd corners included.
 #include "distributor/ingest_name.h"
 
-#include "distributor/text.h"
+#include "intake/text.h"
 
 // Bytes of the UTF-8 character at this place, for a message.
 static int character_size(str s, size_t at)

@@ -4,8 +4,8 @@
 #include "distributor/ingest_type.h"
 
 #include "codec/json.h"
-#include "distributor/stack_rows.h"
-#include "distributor/text.h"
+#include "intake/stack_rows.h"
+#include "intake/text.h"
 #include "sys/clock.h"
 
 // ---- text

@@ -5,13 +5,13 @@
 //     request_begin -> pipeline_* for each profile -> request_send
 #pragma once
 
-#include "distributor/admission.h"
 #include "distributor/dispatch.h"
-#include "distributor/pipeline.h"
 #include "distributor/quota.h"
 #include "distributor/rate.h"
 #include "distributor/refusal.h"
 #include "distributor/spread.h"
+#include "intake/admission.h"
+#include "intake/pipeline.h"
 #include "service/service.h"
 
 struct distributor_state {

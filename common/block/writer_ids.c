@@ -2,7 +2,7 @@
 //
 // Profile ids of a frame of rows. The time in an id nearly always is its row's. The other 74 bits
 // are a hash, which no compression makes smaller. But the ids of a profile's sample types differ by
-// bits that depend on the types alone (distributor/send_buffer.c), and the rows of both types have
+// bits that depend on the types alone (intake/send_buffer.c), and the rows of both types have
 // the same order. So a run of rows names once how far back its siblings are and which bits differ,
 // and only one type's ids stand in full. For two types this halves the bytes.
 #include "block/writer_int.h"

@@ -23,7 +23,8 @@
 // rows count and the segment does not, whether a LIST still shows it or not. A segment is absorbed
 // once: two live leaves may both name it only if their packs or parts are apart, and all leaves
 // that hold rows of it come in one commit. A leaf that is replaced hands its sources on to its
-// successors; those that no successor names stay absorbed all the same.
+// successors; those that no successor names stay absorbed all the same. The streams that imported
+// rows come under (names.h) are sources too, and stay in the page for 400 days.
 //
 // A parent (h, d) names for each of its child windows the leaves that it sums (its cover). Its
 // nodes of a window count only if all these leaves are live or expired; live leaves that it does
@@ -156,6 +157,9 @@ bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manif
 
 // May the block have profiles that the tombstone hides?
 bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b);
+// Are there rows of an import in this hour that no live leaf has any more? Whether another import
+// repeats some of them cannot be known.
+bool manifest_import_expired(const struct manifest *m, int64_t hour);
 
 // ---- the tenant's segments and then its newest manifest, by one LIST. The order matters: a
 // segment that the LIST does not show was absorbed by a leaf that the manifest has. LISTs are
@@ -198,7 +202,9 @@ struct manifest_change {
     size_t bury_count;
     const id128 *forget;
     size_t forget_count;
-    int64_t begun_ns;       // when the work on it began, by the clock on the wall
+    bool needs_all;    // the change is aborted if a live leaf that overlaps an added one is not
+                       // among `needs`: another writer made it meanwhile
+    int64_t begun_ns;  // when the work on it began, by the clock on the wall
     int64_t begun_boot_ns;  // the same by the clock since boot, which nobody sets; 0: not known
     int64_t age_max_ns;     // the change is aborted if its work began longer ago; 0: an hour
 };

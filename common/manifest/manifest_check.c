@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Is a change right in itself, whatever the newest version has? What is wrong here is a mistake of
-// the caller and is never retried. And are its blocks in the store?
+// the caller and is never retried. Does it know all leaves of its hours? And are its blocks in the
+// store?
 #include "manifest/manifest_int.h"
 
 #include <inttypes.h>
@@ -82,6 +83,37 @@ bool manifest_change_check(struct arena *a, const struct manifest_change *c, err
     for (size_t i = 0; i < c->add_count; i++)
         if (!check_add(c, i, e)) return false;
     return check_ids(a, c, e) && check_shared(a, c, e);
+}
+
+// A caller that compared its rows with those of the leaves that there were has not compared them
+// with another one.
+static bool check_known(const struct page *p, const struct manifest_block *b, const id128 *needs,
+                        size_t n, err *e)
+{
+    for (size_t i = 0; p && i < p->block_count; i++) {
+        const struct manifest_block *o = &p->blocks[i];
+        char text[ULID_TEXT];
+        bool apart = o->from_hour >= b->from_hour + (int64_t)b->hours ||
+                     b->from_hour >= o->from_hour + (int64_t)o->hours;
+        if (apart || ids_have(needs, n, o->id)) continue;
+        ulid_print(o->id, text);
+        return err_set(e, ERR_ABORTED, "leaf %s came meanwhile", text);
+    }
+    return true;
+}
+
+bool manifest_leaves_check(struct arena *a, const struct manifest *base,
+                           const struct manifest_change *c, err *e)
+{
+    id128 *needs = NULL;
+    if (!ids_sort(a, c->needs, c->need_count, &needs)) return arena_fail(a, e);
+    for (size_t i = 0; i < c->add_count; i++) {
+        const struct manifest_block *b = &c->add[i];
+        const struct page *p =
+            manifest_page(base, BLOCK_RAW, manifest_window(BLOCK_RAW, b->from_hour));
+        if (!check_known(p, b, needs, c->need_count, e)) return false;
+    }
+    return true;
 }
 
 bool manifest_object_check(struct manifests *ms, struct req *r, struct arena *a,

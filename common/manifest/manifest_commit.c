@@ -171,6 +171,8 @@ static bool check_inputs(struct work *w, err *e)
     for (size_t i = 0; i < c->need_count; i++)
         if (!manifest_counts(w->base, c->needs[i]))
             return gone_by_now(w, "needed block", c->needs[i], e);
+    if (c->needs_all && !manifest_leaves_check(&w->arena, w->base, c, e))
+        return e->code == ERR_ABORTED ? refuse(w, e) : false;
     // An added block that is live or garbage came with an earlier try of the change, which others
     // have overtaken since. A second landing would bring a replaced block back.
     if (c->add_count && !garbage_ids(w, &thrown, &thrown_count, e)) return false;

@@ -363,6 +363,11 @@ void manifests_end_rest(struct manifests *ms);
 // a commit. Uses memory of the arena.
 bool manifest_change_check(struct arena *a, const struct manifest_change *c, err *e) MUST_CHECK;
 
+// Of a change with needs_all: are all live leaves of its hours needed? Else aborted. Uses memory of
+// the arena.
+bool manifest_leaves_check(struct arena *a, const struct manifest *base,
+                           const struct manifest_change *c, err *e) MUST_CHECK;
+
 // Is the object of a block in the store, as large as it was written? *gone: it is not there, the
 // one failure that lasts. Uses memory of the arena.
 bool manifest_object_check(struct manifests *ms, struct req *r, struct arena *a,

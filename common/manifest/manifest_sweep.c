@@ -29,6 +29,7 @@
 #include <stdlib.h>
 
 #define SOURCES_KEPT (7 * SLOT_DAY)     // of a leaf, from its commit or its removal on
+#define IMPORTS_KEPT (400 * SLOT_DAY)   // the same of streams of imports
 #define PAST_KEPT    SLOT_DAY           // of an expired leaf's id, once no parent names it
 #define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least, whatever the age; see orphan_sight
 #define ROOT_SIGHT   (2 * JOB_AGE_MAX)  // a commit relies on it: check_late in manifest_commit.c
@@ -325,8 +326,14 @@ static size_t listed_of(const struct sweeping *w, const struct segment_run *r, s
     return w->listed_count;
 }
 
-// The sources whose segments the LIST of this sweep showed; all of them while the leaf is young,
-// and without memory, as the arena's failure ends the commit anyway.
+// By its stream an import that is made again is recognised, even if its rows have expired.
+static bool import_stays(const struct sweeping *w, const struct segment_run *s, int64_t since_ns)
+{
+    return stream_is_import(s->stream) && !is_old(w->now_ns, since_ns, IMPORTS_KEPT);
+}
+
+// The sources whose segments the LIST of this sweep showed, and imports; all of them while the leaf
+// is young, and without memory, as the arena's failure ends the commit anyway.
 static const struct segment_run *keep_sources(void *arg, struct arena *a,
                                               const struct segment_run *v, size_t n,
                                               int64_t since_ns, size_t *kept)
@@ -339,6 +346,14 @@ static const struct segment_run *keep_sources(void *arg, struct arena *a,
     *kept = 0;
     for (size_t i = 0; i < n; i++) {
         size_t row = listed_of(w, &v[i], 0);
+        if (import_stays(w, &v[i], since_ns)) {
+            if (!arena_grow(a, &left, &room, *kept + 1, sizeof *left)) {
+                *kept = n;
+                return v;
+            }
+            left[(*kept)++] = v[i];
+            continue;
+        }
         for (; row < w->listed_count; row = listed_of(w, &v[i], row + 1)) {
             if (!arena_grow(a, &left, &room, *kept + 1, sizeof *left)) {
                 *kept = n;
@@ -382,11 +397,16 @@ static bool gather_named(struct sweeping *w, err *e)
     return true;
 }
 
-static bool all_may_go(struct sweeping *w, const struct segment_run *v, size_t n, int64_t since)
+// *count grows by those that will go one day, without those of imports.
+static bool all_may_go(struct sweeping *w, const struct segment_run *v, size_t n, int64_t since,
+                       size_t *count)
 {
-    if (n && !is_old(w->now_ns, since, SOURCES_KEPT)) return false;
-    for (size_t i = 0; i < n; i++)
-        if (listed_of(w, &v[i], 0) < w->listed_count) return false;
+    bool old = is_old(w->now_ns, since, SOURCES_KEPT);
+    for (size_t i = 0; i < n; i++) {
+        if (import_stays(w, &v[i], since)) continue;
+        ++*count;
+        if (!old || listed_of(w, &v[i], 0) < w->listed_count) return false;
+    }
     return true;
 }
 
@@ -400,14 +420,13 @@ static bool wants_cleaning(struct sweeping *w, const struct page *p)
     bool expired_go = true;
     for (size_t i = 0; i < p->block_count && sources_go; i++) {
         const struct manifest_block *b = &p->blocks[i];
-        sources += b->source_count;
-        sources_go = all_may_go(w, b->sources, b->source_count, b->made_ns);
+        sources_go = all_may_go(w, b->sources, b->source_count, b->made_ns, &sources);
     }
     for (size_t i = 0; i < p->past_count; i++) {
         const struct past_block *b = &p->past[i];
-        sources += b->source_count;
         expired += b->expired;
-        if (sources_go) sources_go = all_may_go(w, b->sources, b->source_count, b->removed_ns);
+        if (sources_go)
+            sources_go = all_may_go(w, b->sources, b->source_count, b->removed_ns, &sources);
         if (b->expired && keep_past(w, b)) expired_go = false;
     }
     expired += p->expired_count;

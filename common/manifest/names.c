@@ -35,6 +35,20 @@ int segment_name_cmp(const struct segment_name *a, const struct segment_name *b)
     return a->part < b->part ? -1 : a->part > b->part;
 }
 
+#define LAST_MS ((UINT64_C(1) << 48) - 1)
+
+id128 stream_of_import(const uint8_t hash[STREAM_IMPORT_HASH])
+{
+    return ulid_make(LAST_MS, hash);
+}
+
+bool stream_is_import(id128 stream)
+{
+    for (size_t i = 0; i < 6; i++)
+        if (stream.b[i] != 0xff) return false;
+    return true;
+}
+
 void segment_name_print(const struct segment_name *n, char text[SEGMENT_TEXT])
 {
     char stream[ULID_TEXT];

@@ -34,6 +34,13 @@ struct segment_name {
 };
 int segment_name_cmp(const struct segment_name *a, const struct segment_name *b);  // as bytes sort
 
+// Rows that were imported come in no segment. The leaf that holds them names a stream of its own
+// for each piece of an import, which no process has: its time is the last that a ULID can have, and
+// its 80 bits are a hash of the rows' ids. So the same piece is absorbed once, as a segment is.
+#define STREAM_IMPORT_HASH 10
+id128 stream_of_import(const uint8_t hash[STREAM_IMPORT_HASH]);
+bool stream_is_import(id128 stream);
+
 // The part of a segment's name behind live/a/, and back. Three numbers, a ULID, dots and a NUL.
 #define SEGMENT_TEXT 80
 void segment_name_print(const struct segment_name *n, char text[SEGMENT_TEXT]);

@@ -235,6 +235,10 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_DELETE] = cli_delete,
     [CLI_DELETIONS] = cli_deletions,
     [CLI_PLAN] = cli_plan,
+    [CLI_EXPORT] = cli_export,
+    [CLI_IMPORT] = cli_import,
+    [CLI_BACKUP] = cli_backup,
+    [CLI_RESTORE] = cli_restore,
 };
 
 static bool run_command(struct cli *c, int *status, err *e)

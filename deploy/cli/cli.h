@@ -35,6 +35,7 @@ struct cli {
     str tenant;
     int64_t timeout_ns;
     uint64_t answer_max;
+    bool all_names;  // servers are to show names of labels beyond the old character set too
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];  // advice on the error, or empty
@@ -64,6 +65,10 @@ cli_run cli_node_forget;
 cli_run cli_delete;
 cli_run cli_deletions;
 cli_run cli_plan;
+cli_run cli_export;
+cli_run cli_import;
+cli_run cli_backup;
+cli_run cli_restore;
 
 // Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

@@ -42,16 +42,24 @@ static bool secret(struct cli *c, enum cli_option o, str *value, err *e)
     return ok;
 }
 
-static bool read_authorization(struct cli *c, err *e)
+// The options by which a server is logged in to.
+struct login {
+    enum cli_option user;
+    enum cli_option bearer;
+};
+
+static bool read_authorization(struct cli *c, struct login by, err *e)
 {
     str user = {0};
     str bearer = {0};
-    if (cli_args_has(&c->args, OPT_BEARER) && (cli_args_has(&c->args, OPT_USER) || c->url.user.n))
+    if (cli_args_has(&c->args, by.bearer) && (cli_args_has(&c->args, by.user) || c->url.user.n)) {
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--bearer and a user are two ways to log in; give one of them");
-    if (!secret(c, OPT_USER, &user, e) || !secret(c, OPT_BEARER, &bearer, e)) return false;
+                       "--%s and a user are two ways to log in; give one of them",
+                       cli_options[by.bearer].name);
+    }
+    if (!secret(c, by.user, &user, e) || !secret(c, by.bearer, &bearer, e)) return false;
     if (!arena_ok(&c->arena, e)) return false;  // then they would seem not to be given
-    if (bearer.n && cli_args_has(&c->args, OPT_USER)) bearer = (str){0};  // over the environment
+    if (bearer.n && cli_args_has(&c->args, by.user)) bearer = (str){0};  // over the environment
     if (bearer.n) {
         c->authorization = arena_printf(&c->arena, "Bearer %.*s", STR(bearer));
     } else {
@@ -59,7 +67,8 @@ static bool read_authorization(struct cli *c, err *e)
         if (!user.n) user = c->url.user;
         if (!user.n) return true;
         if (str_find(user, ':') == user.n)
-            return err_set(e, ERR_INVALID_ARGUMENT, "--user must be NAME:PASSWORD");
+            return err_set(e, ERR_INVALID_ARGUMENT, "--%s must be NAME:PASSWORD",
+                           cli_options[by.user].name);
         struct buf text;
         buf_init(&text, NULL, SECRET_FILE_MAX * 2);
         buf_z(&text, "Basic ");
@@ -97,7 +106,7 @@ bool cli_ask_open(struct cli *c, err *e)
     if (c->client) return true;
     const char *url = cli_args_get(&c->args, OPT_URL);
     if (!cli_url_parse(&c->arena, str_of(url), &c->url, e)) return err_wrap(e, "--url");
-    if (!read_authorization(c, e)) return false;
+    if (!read_authorization(c, (struct login){OPT_USER, OPT_BEARER}, e)) return false;
     c->tenant = str_of(cli_args_get(&c->args, OPT_TENANT));
     if (!http_is_value(c->tenant))
         return err_set(e, ERR_INVALID_ARGUMENT,
@@ -107,6 +116,23 @@ bool cli_ask_open(struct cli *c, err *e)
     if (!config_bytes(str_of(max), &c->answer_max, e)) return err_wrap(e, "--max-answer");
     c->answer_max = MIN(MAX(c->answer_max, ERROR_BODY_MAX), (uint64_t)1 << 40);  // errors must fit
     return arena_ok(&c->arena, e) && open_client(c, e);
+}
+
+bool cli_ask_source(struct cli *c, struct cli *source, err *e)
+{
+    assert(c->client);
+    *source = *c;
+    source->authorization = (str){0};
+    source->hint[0] = '\0';
+    arena_init(&source->arena, NULL, SIZE_MAX / 2);
+    const char *url = cli_args_get(&c->args, OPT_SOURCE);
+    if (!cli_url_parse(&source->arena, str_of(url), &source->url, e))
+        return err_wrap(e, "--source");
+    source->tenant = str_of(cli_args_get(&c->args, OPT_SOURCE_TENANT));
+    if (!http_is_value(source->tenant))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--source-tenant has a character that is not allowed in HTTP headers");
+    return read_authorization(source, (struct login){OPT_SOURCE_USER, OPT_SOURCE_BEARER}, e);
 }
 
 void cli_ask_close(struct cli *c)
@@ -152,6 +178,8 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
     if (cli_explains(c, path)) http_headers_add(&h->headers, a, S("flametree-explain"), S("1"));
     http_headers_add(&h->headers, a, S("accept-encoding"), S("gzip"));
     http_headers_add(&h->headers, a, S("user-agent"), S("flametree"));
+    if (c->all_names)
+        http_headers_add(&h->headers, a, S("accept"), S("*/*;allow-utf8-labelnames=true"));
     if (c->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), c->tenant);
     if (c->authorization.n) http_headers_add(&h->headers, a, S("authorization"), c->authorization);
     // The headers and the path lie in the call's own arena: they live as long as the call, and go

@@ -20,6 +20,10 @@
 bool cli_ask_open(struct cli *c, err *e) MUST_CHECK;
 void cli_ask_close(struct cli *c);
 
+// A second server, that of --source, over the same client. The caller releases source->arena, also
+// after a failure (invalid_argument).
+bool cli_ask_source(struct cli *c, struct cli *source, err *e) MUST_CHECK;
+
 struct cli_call {
     struct req req;
     struct http_call http;

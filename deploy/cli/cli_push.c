@@ -7,22 +7,20 @@
 //     2. wait for the oldest request, print its error; its slot is free then
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_given_labels.h"
+#include "deploy/cli/cli_retry.h"
 #include "deploy/cli/cli_upload.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define FILE_BYTES_MAX    ((size_t)2 << 30)
-#define LABELS_MAX        1000
 #define WIDTH_OF_PROGRESS 78u
 #define SLOTS_MAX         64
 #define RETRIES_MAX       UINT64_C(1000)
 #define QUIET_NS          ((uint64_t)NS_PER_S)  // before progress is shown
 #define REDRAW_NS         ((uint64_t)NS_PER_S / 10)
 #define POLL_MOST_NS      (NS_PER_S / 25)
-#define BACKOFF_NS        (NS_PER_S / 2)  // doubled with each try
-#define BACKOFF_MOST_S    UINT64_C(30)
 
 struct slot {
     const char *file;
@@ -41,25 +39,17 @@ struct push {
     struct slot slots[SLOTS_MAX];
     uint64_t slot_count;
     uint64_t retries;
-    double rate;  // bytes a second; 0: as fast as it goes
+    struct cli_pace pace;
     bool quiet;
     bool shows_progress;
     bool drawn;
     uint64_t begin_ns;
     uint64_t drawn_ns;
-    uint64_t started_bytes;
     size_t done;
     size_t failed;
     uint64_t done_bytes;
     char last_hint[CLI_HINT_MAX];
 };
-
-static void sleep_ns(int64_t ns)
-{
-    assert(ns >= 0);
-    struct timespec t = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
-    nanosleep(&t, NULL);
-}
 
 // ---- progress
 
@@ -104,7 +94,7 @@ static void watch(struct push *p, struct slot *s)
     int64_t pause = NS_PER_MS / 2;
     while (p->shows_progress && !call_is_over(&s->call.http.call)) {
         draw(p, s->file);
-        sleep_ns(pause);
+        cli_sleep_ns(pause);
         pause = MIN(pause * 2, POLL_MOST_NS);
     }
 }
@@ -128,15 +118,6 @@ static void complain(struct push *p, const struct slot *s, const err *e)
     p->failed++;
 }
 
-static void pace(struct push *p)
-{
-    if (p->rate <= 0) return;
-    double due = (double)p->started_bytes / p->rate * (double)NS_PER_S;
-    double past = (double)(clock_mono_ns() - p->begin_ns);
-    // From the beginning, not from file to file: so the mean is right even if some files take long.
-    if (due > past) sleep_ns((int64_t)(due - past));
-}
-
 static void start(struct push *p, struct slot *s, const char *file)
 {
     assert(!s->started && p->done <= p->files.n);  // its last file was finished
@@ -156,33 +137,10 @@ static void start(struct push *p, struct slot *s, const char *file)
     if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
         cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
     // Before the call begins: its timeout must not run while it waits here.
-    pace(p);
+    cli_pace_bytes(&p->pace, s->upload.bytes.n);
     // The slot owns what the call reads, so both live until finish().
-    p->started_bytes += s->upload.bytes.n;
     cli_call_start(p->c, &s->call, "POST", s->upload.path, s->upload.content_type, s->upload.bytes);
     s->started = true;
-}
-
-// May a later attempt succeed? After an overload or a restart, yes. A request that is too large
-// gets 429 as well, and never succeeds.
-static bool may_pass(const struct cli_call *call, const err *e)
-{
-    assert(e->code);
-    unsigned status = call->status;
-    bool busy = status == 429 || status == 502 || status == 503 || status == 504;
-    return busy && !strstr(e->msg, "larger than") && !strstr(e->msg, "exceeds");
-}
-
-static int64_t pause_of(const struct cli_call *call, uint64_t attempt)
-{
-    assert(attempt < RETRIES_MAX);
-    // A header may have a date instead of seconds; then the pause is our own.
-    uint64_t seconds = 0;
-    if (str_u64(call->retry_after, &seconds) && seconds > 0)
-        return (int64_t)MIN(seconds, BACKOFF_MOST_S) * NS_PER_S;
-    // Half a second times 64 is above the limit, so more than 6 doublings change nothing; without
-    // the limit on the shift it would overflow.
-    return MIN(BACKOFF_NS << MIN(attempt, 6), (int64_t)BACKOFF_MOST_S * NS_PER_S);
 }
 
 static void finish(struct push *p, struct slot *s)
@@ -195,12 +153,12 @@ static void finish(struct push *p, struct slot *s)
         e = (err){0};
         watch(p, s);
         ok = cli_call_wait(c, &s->call, &body, &e);
-        bool again = !ok && attempt < p->retries && may_pass(&s->call, &e);
-        int64_t pause = again ? pause_of(&s->call, attempt) : 0;
-        cli_call_release(&s->call);  // after may_pass and pause_of, which read the answer
+        bool again = !ok && attempt < p->retries && cli_may_pass(&s->call, &e);
+        int64_t pause = again ? cli_pause_of(&s->call, attempt) : 0;
+        cli_call_release(&s->call);  // after cli_may_pass and cli_pause_of, which read the answer
         if (!again) break;
         c->hint[0] = '\0';
-        sleep_ns(pause);
+        cli_sleep_ns(pause);
         cli_call_start(c, &s->call, "POST", s->upload.path, s->upload.content_type,
                        s->upload.bytes);
     }
@@ -219,59 +177,6 @@ static void finish(struct push *p, struct slot *s)
 
 // ---- the command
 
-// Labels that a server would rename, drop or keep to itself are refused here, so that the stored
-// labels are the given ones.
-static bool check_label(const struct push *p, size_t n, str name, err *e)
-{
-    assert(n < LABELS_MAX && name.n > 0);
-    if (str_starts(name, S("__"))) {
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--label %.*s: names that begin with __ are the server's own%s", STR(name),
-                       str_is(name, LABEL_NAME) ? "; --name sets the first part of the profile type"
-                                                : "");
-    }
-    for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.');
-        if (letter || later) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_' and "
-                       "'.', and begin with a letter or '_'",
-                       STR(name));
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(p->options.labels[i].name, name))
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label %.*s is given twice", STR(name));
-    }
-    return true;
-}
-
-static bool read_labels(struct cli *c, struct push *p, err *e)
-{
-    size_t at = 0;
-    size_t n = 0;
-    label *v = ARENA_ARRAY(&c->arena, label, LABELS_MAX);
-    if (!arena_ok(&c->arena, e)) return false;
-    p->options.labels = v;
-    for (const char *text; (text = cli_args_next(&c->args, OPT_LABEL, &at));) {
-        str all = str_of(text);
-        size_t eq = str_find(all, '=');
-        str name = str_slice(all, 0, eq);
-        str value = eq < all.n ? str_slice(all, eq + 1, all.n) : (str){0};
-        if (eq == all.n || name.n == 0 || value.n == 0)
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label is '%s', not KEY=VALUE", text);
-        if (!str_utf8(all)) return err_set(e, ERR_INVALID_ARGUMENT, "--label is not UTF-8");
-        if (n == LABELS_MAX)
-            return err_set(e, ERR_INVALID_ARGUMENT, "--label is given more than %d times",
-                           LABELS_MAX);
-        if (!check_label(p, n, name, e)) return false;
-        v[n++] = (label){name, value};
-    }
-    p->options.label_count = n;
-    return true;
-}
-
 static bool read_options(struct cli *c, struct push *p, err *e)
 {
     p->c = c;
@@ -281,16 +186,15 @@ static bool read_options(struct cli *c, struct push *p, err *e)
     p->options.time_is_now = strcmp(cli_args_get(&c->args, OPT_TIME), "now") == 0;
     p->quiet = cli_args_has(&c->args, OPT_QUIET);
     p->shows_progress = c->err_is_tty && !p->quiet;
-    double megabytes = 0;
     p->options.sample_rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
-    if (!read_labels(c, p, e) ||
-        !cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) ||
-        !cli_args_number(&c->args, OPT_PARALLEL, 1, SLOTS_MAX, &p->slot_count, e) ||
-        !cli_args_number(&c->args, OPT_RETRY, 0, RETRIES_MAX, &p->retries, e) ||
-        !cli_args_fraction(&c->args, OPT_RATE, 0.000001, 1e9, &megabytes, e))
-        return false;
-    p->rate = megabytes * 1e6;
-    return true;
+    labels given = {0};
+    if (!cli_given_labels(c, &given, e)) return false;
+    p->options.labels = given.v;
+    p->options.label_count = given.n;
+    return cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) &&
+           cli_args_number(&c->args, OPT_PARALLEL, 1, SLOTS_MAX, &p->slot_count, e) &&
+           cli_args_number(&c->args, OPT_RETRY, 0, RETRIES_MAX, &p->retries, e) &&
+           cli_pace_read(c, &p->pace, e);
 }
 
 static void summarize(struct push *p)

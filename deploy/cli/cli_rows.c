@@ -4,11 +4,15 @@
 #include "deploy/cli/cli_rows.h"
 
 #define ON(id) (1u << CLI_##id)
-#define RANGED (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF))
-#define REMOTE (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET) | \
-                ON(DELETE) | ON(DELETIONS))
+#define RANGED \
+    (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT) | ON(IMPORT))
+#define REMOTE                                                                              \
+    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET) | ON(DELETE) | \
+     ON(DELETIONS))
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
+
+#define COPIES (ON(BACKUP) | ON(RESTORE))
 
 #define MANIFESTS (ON(MANIFEST_SHOW) | ON(MANIFEST_VERIFY))
 

@@ -14,7 +14,7 @@
 #include "block/writer.h"
 #include "codec/compress.h"
 #include "codec/varint.h"
-#include "distributor/pipeline.h"
+#include "intake/pipeline.h"
 #include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"

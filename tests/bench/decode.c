@@ -10,8 +10,8 @@
 // they are inflated before the clock starts. One that is refused is left out and named on stderr. A
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/compress.h"
-#include "distributor/lexicon.h"
-#include "distributor/pipeline.h"
+#include "intake/lexicon.h"
+#include "intake/pipeline.h"
 #include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"

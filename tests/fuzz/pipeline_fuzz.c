@@ -2,9 +2,9 @@
 //
 // Bytes as a pushed profile, through all steps to batches: what is taken encodes and decodes, and
 // holds the sum of the samples that normalisation keeps, for every sample type.
-#include "distributor/normalise.h"
-#include "distributor/pipeline.h"
 #include "fuzz/bound.h"
+#include "intake/normalise.h"
+#include "intake/pipeline.h"
 
 #include <stdlib.h>
 

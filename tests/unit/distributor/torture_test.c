@@ -3,7 +3,6 @@
 // Uploads through the whole distributor to an invented ingester in the same process. What is
 // acknowledged must have arrived whole; what failed says so, and the same upload then succeeds.
 #include "codec/compress.h"
-#include "distributor/admission.h"
 #include "distributor/distributor.h"
 #include "lib/exchange.h"
 #include "lib/loopback.h"
@@ -273,76 +272,12 @@ static void an_upload_of_a_form_arrives_or_is_told(void **state)
     buf_release(&form);
 }
 
-// ---- admission
-
-// A quota that is reached and a sampling rule, each of a group with a regex, and a group whose name
-// has the value of a label.
-static const char regex_groups_limits[] =
-    "distributor_usage_groups:\n"
-    "  app/${labels.service_name}: '{service_name!=\"\"}'\n"
-    "  shop: '{namespace=~\"sh[a-z]+\"}'\n"
-    "  batch: '{service_name!~\"check[a-z]+\"}'\n"
-    "distributor_sampling: {usage_groups: {shop: {probability: 0.5}}}\n"
-    "ingestion_limit: {period_type: hour, period_limit_mb: 128, limit_reset_time: 1900000000,\n"
-    "  sampling: {num_requests: 3, period: 1m}, limit_reached: false,\n"
-    "  usage_groups: {shop: {limit_reached: true}}}\n";
-
-static bool take_quota(void *arg, str group)
-{
-    (void)arg;
-    return str_is(group, "shop");
-}
-
-static double chance(void *arg)
-{
-    (void)arg;
-    return 0.25;
-}
-
-static bool admit(struct torture_bench *b, void *arg, err *e)
-{
-    static const label v[] = {{S_INIT("namespace"), S_INIT("shop")},
-                              {S_INIT("service_name"), S_INIT("checkout")}};
-    struct admission g = {.a = &b->arena,
-                          .limits = arg,
-                          .take_quota = take_quota,
-                          .chance = chance};
-    struct admission_pass pass;
-    enum discard_reason why = DISCARD_UNKNOWN;
-    if (!admission_pass(&g, (labels){v, COUNT(v)}, 100, &pass, &why, e)) {
-        assert_int_equal(why, DISCARD_UNKNOWN);  // and not a limit that was not reached
-        return false;
-    }
-    for (size_t i = 0; i < g.groups.n; i++)
-        buf_printf(&b->out, "%.*s ", STR(g.groups.v[i].resolved));
-    for (uint32_t i = 0; i < pass.annotation_count; i++)
-        buf_printf(&b->out, "%.*s ", STR(pass.annotations[i].value));
-    return buf_ok(&b->out, e);
-}
-
-static void no_memory_takes_a_profile_out_of_no_usage_group(void **state)
-{
-    (void)state;
-    struct arena a;
-    struct yaml_node *root = NULL;
-    struct limits l = {0};
-    arena_init(&a, NULL, 1 << 20);
-    assert_ok(yaml_node_parse(str_of(regex_groups_limits), "x.yaml", &a, &root, e));
-    assert_ok(config_defaults(&limits_section, &l, &a, e));
-    assert_ok(config_read(&limits_section, root, &l, &a, e));
-    const struct torture_maker m = {.name = "distributor.admission", .make = admit, .arg = &l};
-    struct torture_count n = torture_make(&m);
-    assert_true(n.calls >= 2 && n.allocations >= 3);
-    arena_release(&a);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_push_arrives_or_is_told),
         cmocka_unit_test(an_upload_of_text_arrives_or_is_told),
         cmocka_unit_test(an_upload_of_a_form_arrives_or_is_told),
-        cmocka_unit_test(no_memory_takes_a_profile_out_of_no_usage_group),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -368,6 +368,73 @@ static void sources_are_forgotten_once_their_segments_are_gone(void **state)
     bench_end(&b);
 }
 
+static void imports_are_remembered_for_400_days(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    const uint8_t hash[STREAM_IMPORT_HASH] = {1, 2, 3};
+    struct segment_name s[2] = {{BENCH_HOUR, stream_of_import(hash), 0, 0},
+                                bench_segment(BENCH_HOUR, 2, 0)};
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), s, 2);
+    assert_true(stream_is_import(s[0].stream) && !stream_is_import(s[1].stream));
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    advance(8 * DAYS);
+    (void)sweep(&b);
+    struct manifest *m = bench_newest(&b);
+    assert_true(manifest_absorbed(m, &s[0]));
+    assert_false(manifest_absorbed(m, &s[1]));
+    assert_false(manifest_import_expired(m, BENCH_HOUR));
+    manifest_unref(m);
+
+    // It expires, and is remembered still: the same import again is refused.
+    struct manifest_change go = {.expire = &leaf.id, .expire_count = 1};
+    assert_ok(bench_commit(&b, &go, e));
+    advance(399 * DAYS);
+    (void)sweep(&b);
+    m = bench_newest(&b);
+    assert_true(manifest_absorbed(m, &s[0]));
+    assert_true(manifest_import_expired(m, BENCH_HOUR));
+    assert_false(manifest_import_expired(m, BENCH_HOUR - 1));
+    assert_false(manifest_import_expired(m, BENCH_HOUR + 1));
+    manifest_unref(m);
+    struct manifest_block again = bench_leaf(BENCH_HOUR, bench_id(2), s, 1);
+    err fault = {0};
+    assert_false(bench_add(&b, &again, 1, &fault));
+    assert_int_equal(fault.code, ERR_ABORTED);
+
+    advance(2 * DAYS);
+    (void)sweep(&b);
+    m = bench_newest(&b);
+    assert_false(manifest_absorbed(m, &s[0]));
+    assert_false(manifest_import_expired(m, BENCH_HOUR));
+    manifest_unref(m);
+    bench_end(&b);
+}
+
+static void a_change_that_needs_all_leaves_knows_all_leaves(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block v[3] = {bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0),
+                                  bench_leaf(BENCH_HOUR + 1, bench_id(2), NULL, 0),
+                                  bench_leaf(BENCH_HOUR, bench_id(3), NULL, 0)};
+    assert_ok(bench_add(&b, v, 2, e));
+    struct manifest_change c = {.add = &v[2], .add_count = 1, .needs_all = true};
+    err fault = {0};
+    assert_false(bench_commit(&b, &c, &fault));
+    assert_int_equal(fault.code, ERR_ABORTED);
+    c.needs = &v[1].id;
+    c.need_count = 1;
+    fault = (err){0};
+    assert_false(bench_commit(&b, &c, &fault));
+    assert_int_equal(fault.code, ERR_ABORTED);
+    c.needs = &v[0].id;
+    assert_ok(bench_commit(&b, &c, e));
+    bench_end(&b);
+}
+
 static void expired_leaves_count_as_long_as_a_parent_names_them(void **state)
 {
     struct bench b;
@@ -623,6 +690,8 @@ int main(void)
         cmocka_unit_test(what_readers_need_stays_for_its_grace_whatever_clocks_say),
         cmocka_unit_test(orphans_stay_while_clocks_are_apart),
         cmocka_unit_test(sources_are_forgotten_once_their_segments_are_gone),
+        cmocka_unit_test(imports_are_remembered_for_400_days),
+        cmocka_unit_test(a_change_that_needs_all_leaves_knows_all_leaves),
         cmocka_unit_test(expired_leaves_count_as_long_as_a_parent_names_them),
         cmocka_unit_test(a_sweep_that_was_ended_anywhere_is_finished_by_the_next),
         cmocka_unit_test(sweeps_and_commits_do_not_hurt_each_other),
