@@ -109,7 +109,7 @@ def sample_files(home):
     """Files that the pages speak of, and programs that stand in for those of others."""
     (home / "profiles").mkdir()
     (home / "cpu.pb.gz").write_bytes(Pprof(("main;work", 60_000_000), ("main;idle", 30_000_000)).encode())
-    (home / "profiles" / "old.pb").write_bytes(Pprof(("main;old", 1_000_000), time_ns=10**18).encode())
+    (home / "profiles" / "old.pb").write_bytes(Pprof(("main;old", 1_000_000), time_ns=time.time_ns() - 90 * 86400 * 10**9).encode())
     (home / "flametree.yaml").write_text("server:\n  listen: 127.0.0.1:4040\n")
     bin = home / "bin"
     bin.mkdir()
