@@ -59,6 +59,15 @@ bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n,
 
 bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e) MUST_CHECK;
 
+// The sizes of n objects, many at once; each has its own result.
+struct store_sizing {
+    str name;
+    uint64_t size;
+    bool ok;
+    err fault;
+};
+void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n);
+
 // The whole object, appended to *out.
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e) MUST_CHECK;
 
@@ -105,7 +114,8 @@ void store_delete_many(struct store *s, struct req *r, struct store_removal *v, 
 void store_close(struct store *s);  // when no call is in progress; NULL is fine
 
 // A kind of store implements these functions, with the contracts above. Its struct begins with a
-// struct store. If `remove_many` is NULL, `remove` is called for each object.
+// struct store. If `remove_many` or `size_many` is NULL, `remove` or `size` is called for each
+// object.
 struct store_kind {
     const char *name;  // "local"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
@@ -118,6 +128,7 @@ struct store_kind {
     bool (*remove)(struct store *s, struct req *r, str name, err *e);
     void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
+    void (*size_many)(struct store *s, struct req *r, struct store_sizing *v, size_t n);
     void (*close)(struct store *s);
 };
 struct store {
