@@ -97,7 +97,8 @@ struct tenant_work {
     bool listed;  // has data, as the last list said
 
     // turns.c
-    bool ready;  // in the queue
+    bool ready;   // in the queue
+    bool others;  // another process is its first compactor
     struct tenant_work *before;
     struct tenant_work *behind;
     size_t rests_at;  // place in the heap, from 1 on; 0: none
@@ -168,6 +169,11 @@ struct worker {
     struct worker *next;  // in the list of runs under way
 };
 
+struct ready_queue {
+    struct tenant_work *first;
+    struct tenant_work *last;
+};
+
 struct work {
     const struct process *process;
     struct manifests *manifests;
@@ -184,9 +190,10 @@ struct work {
     struct tenant_work **tenants;
     size_t tenant_count;
     size_t tenant_cap;
-    struct map by_name;               // rows of tenants
-    struct tenant_work *ready_first;  // turns.c
-    struct tenant_work *ready_last;
+    struct map by_name;            // rows of tenants
+    struct ready_queue ready_own;  // turns.c
+    struct ready_queue ready_others;
+    unsigned turns_of_own;  // in a row
     struct tenant_work **resting;
     size_t resting_count;
     size_t resting_cap;
@@ -216,6 +223,7 @@ size_t tenant_backlog(const struct tenant_work *t);                      // unde
 // ---- turns.c; under the lock
 bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so many
 void turns_ready(struct work *w, struct tenant_work *t);  // it is new, or somebody takes a turn
+void turns_set_owner(struct work *w, struct tenant_work *t, bool others);
 void turns_ended(struct work *w, struct tenant_work *t);  // somebody's turn of it did
 
 // The next tenant to work on: of those with something to do the one with the fewest workers, and of
