@@ -117,12 +117,13 @@ struct tenant_work {
     bool open;              // the plan may have a job for one more worker
     bool planning;          // a worker makes a new plan
     bool sweeping;
-    struct sweep_seen seen;  // belongs to the worker that sweeps
-    unsigned workers;        // that have a turn of it
-    uint64_t turn_mono_ns;   // when the last of their turns ended
-    unsigned asked;          // runs that wait for it
-    unsigned aborted;        // jobs in a row that lost their inputs
-    uint64_t raced_mono_ns;  // when the last of them was; 0: never
+    struct sweep_seen seen;   // belongs to the worker that sweeps
+    unsigned workers;         // that have a turn of it
+    uint64_t turn_mono_ns;    // when the last of their turns ended
+    unsigned asked;           // runs that wait for it
+    unsigned aborted;         // jobs in a row that lost their inputs
+    uint64_t raced_mono_ns;   // when the last of them was; 0: never
+    uint64_t behind_mono_ns;  // the first plan of which was behind; 0: the last was not
     struct held *held;
     struct done_lately *lately;  // while planning; DONE_LATELY_MAX of them, or NULL
     size_t lately_count;
