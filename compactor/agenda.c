@@ -286,6 +286,24 @@ static bool is_free(struct tenant_work *t, const struct task *j)
     return !f || f->retry_mono_ns <= clock_mono_ns();
 }
 
+void agenda_hold(struct tenant_work *t, struct held *h)
+{
+    assert(h->task);
+    h->next = t->held;
+    t->held = h;
+}
+
+void agenda_let_go(struct tenant_work *t, struct held *h)
+{
+    struct held **at = &t->held;
+    while (*at != h) {
+        assert(*at);  // a job that is held is in the list until it is let go
+        at = &(*at)->next;
+    }
+    *at = h->next;
+    h->task = NULL;
+}
+
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out)
 {
     int64_t now_ns = clock_wall_ns();

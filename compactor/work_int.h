@@ -6,7 +6,7 @@
 //     turns.c     which tenant is next
 //     idle.c      tenants without anything to do
 //     agenda.c    plans that the workers of a tenant share
-//     inspect.c   a worker's turn of a tenant
+//     inspect.c   a worker's turn of a tenant; also batch.c and outcome.c (turn_int.h)
 //     failures.c  jobs that failed and wait for their next try
 //     hold.c      data directories of ingesters that leaves wait for
 //     damage.c    sources that cannot be read
@@ -121,6 +121,8 @@ struct tenant_work {
     unsigned workers;         // that have a turn of it
     uint64_t turn_mono_ns;    // when the last of their turns ended
     unsigned asked;           // runs that wait for it
+    bool committing;          // a worker commits: of several at once all but one would begin anew
+    struct batch *waiting;    // batches to be committed next; batch.c
     unsigned aborted;         // jobs in a row that lost their inputs
     uint64_t raced_mono_ns;   // when the last of them was; 0: never
     uint64_t behind_mono_ns;  // the first plan of which was behind; 0: the last was not
@@ -269,6 +271,10 @@ struct agenda *agenda_leave(struct agenda *a) MUST_CHECK;
 // The next job for a worker: one that no worker has, that has nothing to do with a held job, and
 // that does not wait for its next try. With `forced` also one that is another process's turn.
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out);
+
+// A worker has the job from then on, until it lets it go, done or not.
+void agenda_hold(struct tenant_work *t, struct held *h);
+void agenda_let_go(struct tenant_work *t, struct held *h);
 
 // A job was done: jobs of other plans for the same hours wait for a new plan.
 void agenda_done(struct tenant_work *t, const struct task *j);
