@@ -472,6 +472,23 @@ static size_t await_created(struct scene *s, size_t leaves)
     return created;
 }
 
+static void nothing_is_settled_before_a_new_plan_says_so(void **state)
+{
+    (void)state;
+    static struct scene s;
+    static struct peer p;
+    scene_open(&s, 2, 3);
+    peer_open(&p, &s, 0, 1, "--compactor.workers=1");
+    s.work = p.work;
+    note_tenant(&s, S(FLEET_TENANT));
+    assert_int_equal(await_created(&s, 6), 6);
+    await_settled(&p, 1);
+    assert_true(s.roots > 0);
+    assert_false(s.told_early);
+    peer_close(&p);
+    scene_close(&s);
+}
+
 // Jobs that others may have done are compared with the newest version. When the process ends it
 // must hold none any more (manifests_close asserts it).
 static void jobs_that_fail_let_go_of_the_version_that_they_were_compared_with(void **state)
@@ -503,6 +520,7 @@ int main(void)
         cmocka_unit_test(tenants_take_turns),
         cmocka_unit_test(a_job_that_takes_hours_is_committed),
         cmocka_unit_test(batches_of_workers_that_wait_are_committed_together),
+        cmocka_unit_test(nothing_is_settled_before_a_new_plan_says_so),
         cmocka_unit_test(jobs_that_fail_let_go_of_the_version_that_they_were_compared_with),
     };
     clock_take_over();
