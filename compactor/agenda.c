@@ -14,6 +14,7 @@
 #define LIST_NS    ((uint64_t)600 * NS_PER_S)  // for reading both
 #define RACED_NS   ((uint64_t)600 * NS_PER_S)  // after a lost job others are assumed to be at work
 #define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // a job due for so long: the tenant is behind
+#define MOVES_NS   (60 * (int64_t)NS_PER_S)    // a block was made so lately: somebody is at work
 
 // ---- making
 
@@ -89,6 +90,18 @@ static bool is_behind(struct tenant_work *t, const struct agenda *a)
     return false;
 }
 
+// Has somebody committed something lately, or may he not have come to it yet?
+static bool is_moving(const struct tenant_work *t, const struct agenda *a)
+{
+    size_t n = 0;
+    int64_t last = INT64_MIN;
+    const struct manifest_block *v = manifest_blocks(a->snapshot.manifest, &n);
+    for (size_t i = 0; i < n; i++)
+        last = MAX(last, v[i].made_ns);
+    return (n > 0 && last > a->begun_ns - MOVES_NS) ||
+           a->made_mono_ns < t->behind_mono_ns + (uint64_t)MOVES_NS;
+}
+
 static bool make_order(struct work *w, struct tenant_work *t, struct agenda *a, err *e)
 {
     const struct process *p = w->process;
@@ -96,6 +109,9 @@ static bool make_order(struct work *w, struct tenant_work *t, struct agenda *a, 
     s.members = members_of(p->members, &a->arena, MEMBER_COMPACTOR, &s.member_count);
     lock_take(&w->lock);
     s.behind = a->behind = is_behind(t, a);
+    if (!s.behind) t->behind_mono_ns = 0;
+    if (s.behind && !t->behind_mono_ns) t->behind_mono_ns = a->made_mono_ns;
+    s.moves = is_moving(t, a);
     s.raced = t->raced_mono_ns && clock_mono_ns() - t->raced_mono_ns < RACED_NS;
     lock_give(&w->lock);
     a->order = share_order(&a->arena, &a->plan, &s, e);
@@ -290,6 +306,24 @@ static bool is_free(struct tenant_work *t, const struct task *j)
     }
     const struct failure *f = failure_find(t, j);
     return !f || f->retry_mono_ns <= clock_mono_ns();
+}
+
+void agenda_hold(struct tenant_work *t, struct held *h)
+{
+    assert(h->task);
+    h->next = t->held;
+    t->held = h;
+}
+
+void agenda_let_go(struct tenant_work *t, struct held *h)
+{
+    struct held **at = &t->held;
+    while (*at != h) {
+        assert(*at);  // a job that is held is in the list until it is let go
+        at = &(*at)->next;
+    }
+    *at = h->next;
+    h->task = NULL;
 }
 
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out)

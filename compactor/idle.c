@@ -66,8 +66,10 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
     t->idle = a && has_nothing(t, a);
     t->next_inspection_mono_ns = now + interval_of(w);
     if (!t->idle) {
-        const struct share s = {.behind = a && a->behind};
-        bool helps = a && at->place > 0 && share_is_few(&a->plan, &s);
+        // (When the tenant is behind every process is needed; and who has helped tells soon that
+        // nothing is left.)
+        bool helped = clock_wall_ns() - t->done_at_ns < idle_interval(w);
+        bool helps = a && at->place > 0 && !a->behind && !helped && share_is_few(&a->plan);
         if (helps) t->next_inspection_mono_ns = now + (uint64_t)idle_interval(w);
         // A tenant that was idle may have put its sweep off for a day: it has objects to delete
         // now.

@@ -596,15 +596,25 @@ static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
     return true;
 }
 
-// Stops at the first failure: the store is likely to fail for the others too, and the sweep finds
-// what is left, as nothing names it.
-static void delete_blocks(const struct job_bench *b, struct req *r, const struct job_result *m)
+// Of all jobs together. What cannot be deleted is found by the sweep, as nothing names it.
+static void delete_blocks(const struct job_bench *b, struct req *r, struct job_result *const *v,
+                          size_t n)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        err ignored = {0};
-        FAULT("compact.discard");
-        if (!store_delete(b->store, r, m->blocks[i].name, &ignored)) return;
+    struct arena a;
+    size_t most = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        most += v[i]->n;
+    if (most == 0) return;
+    arena_init(&a, b->memory, SIZE_MAX);
+    struct store_removal *names = ARENA_ARRAY(&a, struct store_removal, most);
+    for (size_t i = 0; names && i < n; i++) {
+        for (size_t k = 0; k < v[i]->n; k++)
+            names[count++].name = v[i]->blocks[k].name;
     }
+    FAULT("compact.discard");
+    if (names) store_delete_many(b->store, r, names, count);
+    arena_release(&a);
 }
 
 // Makes all blocks; and again from the first, with a gap more, for each service with a sum that
@@ -634,7 +644,7 @@ static bool make_blocks(struct doing *d, err *e)
         }
         // Whole blocks are made anew as well: an overflow is rare, and so each list of cuts has one
         // list of blocks.
-        delete_blocks(d->bench, d->r, d->result);
+        delete_blocks(d->bench, d->r, &d->result, 1);
         d->result->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
         d->report->profiles = d->report->sampled_duplicates = 0;
@@ -698,7 +708,7 @@ bool job_make(const struct job_bench *b, struct req *r, const struct task *j,
     arena_init(&d.reading, b->memory, SIZE_MAX);
     bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
-    if (!ok) delete_blocks(b, r, out);  // no change of the manifest has been sent for them
+    if (!ok) delete_blocks(b, r, &out, 1);  // no change of the manifest has been sent for them
     return ok;
 }
 
@@ -707,17 +717,23 @@ void job_release(struct job_result *m)
     arena_release(&m->arena);
 }
 
-void job_discard(const struct job_bench *b, struct req *r, struct job_result *m)
+// Commits are all or nothing, so one block that is named says that the change was made after all.
+static bool is_named(const struct manifest *newest, struct job_result *const *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < v[i]->n; k++)
+            if (manifest_names(newest, v[i]->blocks[k].id)) return true;
+    }
+    return false;
+}
+
+void job_discard(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n)
 {
     err ignored = {0};
     struct manifest *newest = manifest_newest(b->manifests, r, b->tenant, &ignored);
-    // Commits are all or nothing, so one block that is named says that the change was made after
-    // all. Without a version to ask, the blocks are taken for named.
-    bool named = !newest;
-    for (size_t i = 0; i < m->n && !named; i++)
-        named = manifest_names(newest, m->blocks[i].id);
+    // Without a version to ask, the blocks are taken for named.
+    if (newest && !is_named(newest, v, n)) delete_blocks(b, r, v, n);
     manifest_unref(newest);
-    if (!named) delete_blocks(b, r, m);
 }
 
 // ---- the commit

@@ -78,7 +78,7 @@ void job_release(struct job_result *m);
 bool job_commit(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n,
                 err *e) MUST_CHECK;
 
-// Deletes the blocks of a job whose commit was refused (aborted), unless the newest version names
+// Deletes the blocks of n jobs whose commit was refused (aborted), unless the newest version names
 // one of them or cannot be read: then they stay for the sweep. Must not be called after any other
 // failure of a commit, which may have landed, or land later.
-void job_discard(const struct job_bench *b, struct req *r, struct job_result *m);
+void job_discard(const struct job_bench *b, struct req *r, struct job_result *const *v, size_t n);

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The owner of a job follows from names alone: rendezvous hashing of the tenant and the job's hour
-// or day over the live compactors (cluster/place.h). No process asks another one. Processes that
-// see different members may both do a job; then only one of them commits it.
+// The owner of a job follows from names alone (cluster/place.h). No process asks another one.
+// Processes that see different members may both do a job; then only one of them commits it.
+//
+//     in time   rendezvous hashing of the tenant and the job's hour or day over the live compactors
+//     behind    the live compactors have the parts of the backlog in turn, six hours or four days
+//               each: all have equally much, whatever is done of it already. What a process commits
+//               together is of few days, each of which has a page of the manifest
+//
+// Nobody knows which jobs an owner has made and not yet committed. So helpers begin at the end of
+// its jobs and leave the next ones to it. They share the rest: each takes one of n - 1. A helper
+// that has done its share plans anew, and has one of what is left then.
 #include "compactor/share.h"
 
 #include "base/hash.h"
@@ -11,6 +19,8 @@
 #include <stdlib.h>
 
 #define HOURS_A_DAY 24
+#define PART_HOURS  6
+#define PART_DAYS   4
 #define OF_DAYS     (UINT64_C(1) << 62)  // numbers of days are none of hours
 #define OF_TENANT   (UINT64_C(1) << 63)  // nor is what stands for all of them
 
@@ -19,18 +29,29 @@ struct candidate {
     size_t job;
     size_t place;       // of this process for it; 0: it is its own
     size_t from_end;    // of its owner's jobs: how many come behind it
+    size_t turn;        // of this process among its helpers
+    bool next;          // its owner is about to do it
     uint64_t shuffled;  // where nothing is known of others
     uint32_t owner;
 };
+
+static int64_t day_of(const struct task *j)
+{
+    return j->from_hour / HOURS_A_DAY - (j->from_hour % HOURS_A_DAY < 0);
+}
 
 // Jobs of a unit go to the same process: those of a day, as one reads what the other made. Leaves
 // of hours are units of their own, so that many processes share the hours of a busy tenant.
 static uint64_t unit_of(const struct task *j)
 {
     bool hour = j->hours == 1 && (j->kind == JOB_LEAF || j->kind == JOB_FOLD);
-    if (hour) return (uint64_t)j->from_hour;
-    int64_t day = j->from_hour / HOURS_A_DAY - (j->from_hour % HOURS_A_DAY < 0);
-    return OF_DAYS | (uint64_t)day;
+    return hour ? (uint64_t)j->from_hour : OF_DAYS | (uint64_t)day_of(j);
+}
+
+static uint64_t part_of(const struct task *j)
+{
+    bool hour = j->hours == 1 && (j->kind == JOB_LEAF || j->kind == JOB_FOLD);
+    return hour ? (uint64_t)(j->from_hour / PART_HOURS) : (uint64_t)(day_of(j) / PART_DAYS);
 }
 
 static int by_place(const void *a, const void *b)
@@ -38,7 +59,9 @@ static int by_place(const void *a, const void *b)
     const struct candidate *x = a;
     const struct candidate *y = b;
     bool own = x->place == 0 && y->place == 0;
-    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (!x->place != !y->place) return x->place ? 1 : -1;
+    if (x->next != y->next) return x->next ? 1 : -1;
+    if (!own && x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
     if (!own && x->from_end != y->from_end) return x->from_end < y->from_end ? -1 : 1;
     return x->job < y->job ? -1 : x->job > y->job;
 }
@@ -97,10 +120,10 @@ struct share_place share_place_of(struct arena *a, const struct share *s)
     return (struct share_place){my_place(s, m, order), n};
 }
 
-bool share_is_few(const struct plan *p, const struct share *s)
+bool share_is_few(const struct plan *p)
 {
     uint64_t bytes = 0;
-    if (s->behind || p->n > SHARE_FEW) return false;
+    if (p->n > SHARE_FEW) return false;
     for (size_t i = 0; i < p->n; i++)
         bytes += p->jobs[i].bytes;
     return bytes <= SHARE_FEW_BYTES;
@@ -127,19 +150,39 @@ int64_t share_idle_inspect(const struct share_place *p, str tenant, int64_t ever
     return number * every_ns + phase;
 }
 
-static void find_places(const struct plan *p, const struct share *s, const struct member *m,
-                        size_t n, uint32_t *order, size_t *count, struct candidate *v)
+// Who owns each job, and the place of this process for it.
+static void find_owners(const struct plan *p, const struct share *s, const struct member *m,
+                        size_t n, uint32_t *order, struct candidate *v)
 {
     static const struct place_options all = {0};
-    bool few = share_is_few(p, s);
-    for (size_t i = 0; i < p->n; i++) {
-        uint64_t unit = few ? OF_TENANT : unit_of(&p->jobs[i]);
-        place_order(m, n, &all, s->tenant, (str){0}, unit, order);
+    bool few = share_is_few(p);
+    place_order(m, n, &all, s->tenant, (str){0}, OF_TENANT, order);
+    size_t mine = my_place(s, m, order);
+    for (size_t i = 0; (few || s->behind) && i < p->n; i++) {
+        size_t first = few ? 0 : (size_t)(part_of(&p->jobs[i]) % n);
+        v[i].owner = order[first];
+        v[i].place = (mine + n - first) % n;
+    }
+    for (size_t i = 0; !few && !s->behind && i < p->n; i++) {
+        place_order(m, n, &all, s->tenant, (str){0}, unit_of(&p->jobs[i]), order);
         v[i].owner = order[0];
         v[i].place = my_place(s, m, order);
     }
+}
+
+static void find_places(const struct plan *p, const struct share *s, const struct member *m,
+                        size_t n, uint32_t *order, size_t *count, struct candidate *v)
+{
+    bool few = share_is_few(p);
+    find_owners(p, s, m, n, order, v);
     for (size_t i = p->n; i-- > 0;)
         v[i].from_end = count[v[i].owner]++;
+    for (size_t i = 0; i < p->n; i++) {
+        size_t all = count[v[i].owner];
+        if (v[i].place == 0) continue;
+        v[i].turn = s->behind ? (v[i].from_end + n - v[i].place) % (n - 1) : v[i].place;
+        v[i].next = few || v[i].from_end + MAX(all / 4, SHARE_NEXT) >= all;
+    }
     qsort(v, p->n, sizeof *v, by_place);
 }
 
@@ -162,12 +205,14 @@ struct share_pick *share_order(struct arena *a, const struct plan *p, const stru
     else if (s->raced && p->n)
         qsort(v, p->n, sizeof *v, by_shuffle);
     for (size_t i = 0; i < p->n; i++) {
-        const struct task *j = &p->jobs[v[i].job];
-        bool waits = v[i].place && !s->behind;
+        int64_t due_ns = p->jobs[v[i].job].due_ns;
+        bool helps = v[i].place > 0;
         out[i] = (struct share_pick){.job = v[i].job,
-                                     .shared = n ? v[i].place || s->behind : s->raced,
+                                     .helps = helps,
+                                     .shared = n ? helps || s->behind : s->raced,
                                      .from_ns = INT64_MIN};
-        if (waits) out[i].from_ns = j->due_ns + (int64_t)v[i].place * SHARE_WAIT_NS;
+        if (helps && !s->behind) out[i].from_ns = due_ns + (int64_t)v[i].place * SHARE_WAIT_NS;
+        if (helps && s->behind && s->moves && (v[i].next || v[i].turn)) out[i].from_ns = INT64_MAX;
     }
     return out;
 }

@@ -3,15 +3,15 @@
 // share.h - which jobs of a plan a process takes and in which order, and when it looks at an idle
 // tenant. Pure.
 //
-// Rendezvous hashing orders the live compactors for each job (by its hour, day or window). The
-// first one is the job's owner. A plan of few small jobs belongs as a whole to the tenant's first
-// compactor, which looks at the tenant most often.
+// The names of the live compactors say who owns a job. A plan of few small jobs belongs as a whole
+// to the tenant's first compactor, which looks at the tenant most often: a plan for each process
+// would cost more than the jobs.
 //
 //     own jobs      at once, in the order of the plan
-//     others' jobs  ten minutes later for each place, in case the processes before are gone; at
-//                   once when the tenant is behind. Jobs for which this process is second come
-//                   first, and of each owner the last job: so two helpers do not begin with the
-//                   same job, and the owner comes from the other end
+//     others' jobs  in time: ten minutes later for each place, in case the processes before are
+//                   gone. Behind: at once, from the end of each owner's jobs; but as long as
+//                   somebody is at work, only those that no other helper takes, and neither few
+//                   small jobs nor the next ones of the owner, who may have made them
 //
 // All processes together look at an idle tenant once in ten intervals, at times derived from its
 // name: in turn its first compactor and one of the others, so that all learn of a tenant that needs
@@ -30,8 +30,12 @@
 #define SHARE_FEW       8
 #define SHARE_FEW_BYTES ((uint64_t)64 << 20)
 
+// So many of its jobs are left to an owner that is at work: it may have done them already.
+#define SHARE_NEXT 32
+
 struct share_pick {
     size_t job;       // of the plan
+    bool helps;       // another process is its owner
     bool shared;      // others may have done it: check that before it is begun
     int64_t from_ns;  // this process may take it from then on; wall clock
 };
@@ -44,6 +48,7 @@ struct share {
     bool
         raced;  // jobs were lost to compactors that are not known: take jobs in an order of our own
     bool behind;  // every process may take every job
+    bool moves;   // somebody has committed a job of the tenant in the last minute
 };
 
 // The place of this process among the live compactors for the tenant as a whole (0: its first, or
@@ -53,7 +58,7 @@ struct share_place {
     size_t count;
 };
 struct share_place share_place_of(struct arena *a, const struct share *s);
-bool share_is_few(const struct plan *p, const struct share *s);
+bool share_is_few(const struct plan *p);
 
 // When this process looks next at an idle tenant, which is looked at once in every_ns.
 int64_t share_idle_inspect(const struct share_place *p, str tenant, int64_t every_ns,

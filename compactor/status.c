@@ -175,8 +175,10 @@ static uint64_t backlog(const struct work *w, bool *inspected)
     uint64_t n = 0;
     *inspected = w->listed;
     for (size_t i = 0; i < w->tenant_count; i++) {
-        n += tenant_backlog(w->tenants[i]);
-        *inspected = *inspected && w->tenants[i]->inspected;
+        const struct tenant_work *t = w->tenants[i];
+        n += tenant_backlog(t);
+        // After a job a new plan may find more.
+        *inspected = *inspected && t->inspected && !(t->agenda && t->agenda->changed);
     }
     return n;
 }

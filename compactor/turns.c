@@ -4,13 +4,21 @@
 // have something to do.
 //
 //     resting    a heap in order of the next look: tenants that nobody works on
-//     ready      a queue: their time has come, their plan has a job, or workers have a turn of them
+//     ready      two queues: their time has come, their plan has a job, or workers have a turn of
+//                them. One is of the tenants whose first compactor this process is (share.h), the
+//                other of those of other processes, which it helps when it has none of its own to
+//                work on, and now and then, because the other process may be stuck
+//
+// All processes list tenants in one order. Who helps begins with the last, so that helper and owner
+// meet late.
 //
 // A tenant of which workers have a turn is always in the queue, so nothing has to be moved when its
 // state changes. A worker that looks for a turn goes past tenants that want nothing, of which there
 // are no more than workers, and puts those to rest that nobody works on. All under the lock.
 #include "compactor/work_int.h"
 #include "sys/clock.h"
+
+#define TURNS_OF_OWN 8  // then another's tenant has a turn
 
 bool turns_room(struct work *w, size_t tenants, err *e)
 {
@@ -66,29 +74,56 @@ static void take_out(struct work *w, struct tenant_work *t)
 
 // ---- the queue
 
+static struct ready_queue *queue_of(struct work *w, const struct tenant_work *t)
+{
+    return t->others ? &w->ready_others : &w->ready_own;
+}
+
 static void unlink_ready(struct work *w, struct tenant_work *t)
 {
+    struct ready_queue *q = queue_of(w, t);
     assert(t->ready);
-    *(t->before ? &t->before->behind : &w->ready_first) = t->behind;
-    *(t->behind ? &t->behind->before : &w->ready_last) = t->before;
+    *(t->before ? &t->before->behind : &q->first) = t->behind;
+    *(t->behind ? &t->behind->before : &q->last) = t->before;
     t->before = t->behind = NULL;
     t->ready = false;
 }
 
-static void link_ready(struct work *w, struct tenant_work *t)
+static void link_last(struct work *w, struct tenant_work *t)
 {
+    struct ready_queue *q = queue_of(w, t);
     assert(!t->ready && !t->rests_at);
-    t->before = w->ready_last;
-    *(w->ready_last ? &w->ready_last->behind : &w->ready_first) = t;
-    w->ready_last = t;
+    t->before = q->last;
+    *(q->last ? &q->last->behind : &q->first) = t;
+    q->last = t;
     t->ready = true;
+}
+
+static void link_first(struct work *w, struct tenant_work *t)
+{
+    struct ready_queue *q = queue_of(w, t);
+    assert(!t->ready && !t->rests_at);
+    t->behind = q->first;
+    *(q->first ? &q->first->before : &q->last) = t;
+    q->first = t;
+    t->ready = true;
+}
+
+void turns_set_owner(struct work *w, struct tenant_work *t, bool others)
+{
+    bool ready = t->ready;
+    assert(lock_is_mine(&w->lock));
+    if (t->others == others) return;
+    if (ready) unlink_ready(w, t);
+    t->others = others;
+    if (ready) link_last(w, t);
 }
 
 void turns_ready(struct work *w, struct tenant_work *t)
 {
     assert(lock_is_mine(&w->lock));
     if (t->rests_at) take_out(w, t);
-    if (!t->ready) link_ready(w, t);
+    if (!t->ready) link_last(w, t);
 }
 
 void turns_ended(struct work *w, struct tenant_work *t)
@@ -110,15 +145,16 @@ static void wake_resting(struct work *w, uint64_t now)
         turns_ready(w, w->resting[0]);
 }
 
-struct tenant_work *turns_next(struct work *w, uint64_t *until)
+// Of those in a queue that want work the one with the fewest workers, and of these the one that has
+// waited longest. The queue of others is gone through from its end.
+static struct tenant_work *best_of(struct work *w, struct ready_queue *q, uint64_t now,
+                                   uint64_t *until)
 {
+    bool back = q == &w->ready_others;
     struct tenant_work *best = NULL;
-    uint64_t now = clock_mono_ns();
-    assert(lock_is_mine(&w->lock));
-    wake_resting(w, now);
-    for (struct tenant_work *t = w->ready_first, *next; t && !(best && best->workers == 0);
+    for (struct tenant_work *t = back ? q->last : q->first, *next; t && !(best && !best->workers);
          t = next) {
-        next = t->behind;  // before turns_ended takes the tenant out of the queue
+        next = back ? t->before : t->behind;
         w->turns_inspected++;
         if (!work_is_wanted(t, now)) {
             if (!t->planning) *until = MIN(*until, t->next_inspection_mono_ns);
@@ -129,21 +165,45 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
                       (t->workers == best->workers && t->turn_mono_ns < best->turn_mono_ns);
         if (better) best = t;
     }
+    return best;
+}
+
+struct tenant_work *turns_next(struct work *w, uint64_t *until)
+{
+    uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&w->lock));
+    wake_resting(w, now);
+    bool help = w->turns_of_own >= TURNS_OF_OWN;
+    struct tenant_work *best = help ? best_of(w, &w->ready_others, now, until) : NULL;
+    if (!best) best = best_of(w, &w->ready_own, now, until);
+    // An own tenant with workers may have nothing left for one more: another's comes first then.
+    if (!help && (!best || best->workers)) {
+        struct tenant_work *other = best_of(w, &w->ready_others, now, until);
+        if (other && (!best || !other->workers)) best = other;
+    }
     if (w->resting_count) *until = MIN(*until, w->resting[0]->next_inspection_mono_ns);
     if (!best) return NULL;
-    unlink_ready(w, best);  // to the end of the queue
-    link_ready(w, best);
+    w->turns_of_own = best->others ? 0 : w->turns_of_own + 1;
+    unlink_ready(w, best);  // to where it is looked at last
+    if (best->others)
+        link_first(w, best);
+    else
+        link_last(w, best);
     best->workers++;
     return best;
+}
+
+static bool has_waiting(const struct ready_queue *q, const struct tenant_work *than, uint64_t now)
+{
+    for (const struct tenant_work *o = q->first; o; o = o->behind) {
+        if (o != than && o->workers < than->workers && work_is_wanted(o, now)) return true;
+    }
+    return false;
 }
 
 bool turns_others_wait(const struct work *w, const struct tenant_work *than)
 {
     uint64_t now = clock_mono_ns();
-    assert(lock_is_mine(&w->lock));
     if (w->resting_count && w->resting[0]->next_inspection_mono_ns <= now) return true;
-    for (const struct tenant_work *o = w->ready_first; o; o = o->behind) {
-        if (o != than && o->workers < than->workers && work_is_wanted(o, now)) return true;
-    }
-    return false;
+    return has_waiting(&w->ready_own, than, now) || has_waiting(&w->ready_others, than, now);
 }

@@ -19,6 +19,7 @@
 #define LIST_LIMIT_NS ((uint64_t)60 * NS_PER_S)
 #define PLAN_BYTES    ((size_t)1 << 30)  // plans of all tenants
 #define TIDY_NS       ((uint64_t)24 * 3600 * NS_PER_S)
+#define PLACE_BYTES   ((size_t)1 << 20)
 
 const struct compactor_config *work_settings(const struct work *w)
 {
@@ -117,6 +118,22 @@ static void note_settings(struct work *w)
     w->settings_number++;
 }
 
+// For each tenant, whether another process is its first compactor. NULL: no memory.
+static bool *find_places(const struct work *w, struct arena *a, const str *names, size_t n)
+{
+    struct share s = {.me = str_of(w->process->id)};
+    bool *others = ARENA_ARRAY(a, bool, n + 1);
+    s.members = members_of(w->process->members, a, MEMBER_COMPACTOR, &s.member_count);
+    for (size_t i = 0; others && i < n; i++) {
+        struct arena scratch;
+        arena_init(&scratch, NULL, PLACE_BYTES);
+        s.tenant = names[i];
+        others[i] = share_place_of(&scratch, &s).place > 0;
+        arena_release(&scratch);
+    }
+    return others;
+}
+
 static bool list_tenants(struct work *w, const struct req *asker, err *e)
 {
     struct req r;
@@ -126,11 +143,15 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
     uint64_t limit = asker ? MIN(LIST_LIMIT_NS, req_left_ns(asker)) : LIST_LIMIT_NS;
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
     bool ok = tenants_list(w->manifests, &r, &r.arena, &names, &n, e);
+    bool *places = ok ? find_places(w, &r.arena, names, n) : NULL;
+    if (ok && !places) (void)arena_fail(&r.arena, e);
+    ok = places != NULL;
     lock_take(&w->lock);
     note_settings(w);
     for (size_t i = 0; ok && i < n; i++) {
         struct tenant_work *t = tenant_of(w, names[i]);
         if (t) t->listed = true;
+        if (t) turns_set_owner(w, t, places[i]);
         skipped += !t;
     }
     w->listed = w->listed || ok;

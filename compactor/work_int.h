@@ -6,7 +6,7 @@
 //     turns.c     which tenant is next
 //     idle.c      tenants without anything to do
 //     agenda.c    plans that the workers of a tenant share
-//     inspect.c   a worker's turn of a tenant
+//     inspect.c   a worker's turn of a tenant; also batch.c and outcome.c (turn_int.h)
 //     failures.c  jobs that failed and wait for their next try
 //     deletion.c  profiles that are deleted on request
 //     limit.c     how long blocks are kept, and how many bytes tenants may have
@@ -106,7 +106,8 @@ struct tenant_work {
     bool listed;  // has data, as the last list said
 
     // turns.c
-    bool ready;  // in the queue
+    bool ready;   // in the queue
+    bool others;  // another process is its first compactor
     struct tenant_work *before;
     struct tenant_work *behind;
     size_t rests_at;  // place in the heap, from 1 on; 0: none
@@ -125,12 +126,15 @@ struct tenant_work {
     bool open;              // the plan may have a job for one more worker
     bool planning;          // a worker makes a new plan
     bool sweeping;
-    struct sweep_seen seen;  // belongs to the worker that sweeps
-    unsigned workers;        // that have a turn of it
-    uint64_t turn_mono_ns;   // when the last of their turns ended
-    unsigned asked;          // runs that wait for it
-    unsigned aborted;        // jobs in a row that lost their inputs
-    uint64_t raced_mono_ns;  // when the last of them was; 0: never
+    struct sweep_seen seen;   // belongs to the worker that sweeps
+    unsigned workers;         // that have a turn of it
+    uint64_t turn_mono_ns;    // when the last of their turns ended
+    unsigned asked;           // runs that wait for it
+    bool committing;          // a worker commits: of several at once all but one would begin anew
+    struct batch *waiting;    // batches to be committed next; batch.c
+    unsigned aborted;         // jobs in a row that lost their inputs
+    uint64_t raced_mono_ns;   // when the last of them was; 0: never
+    uint64_t behind_mono_ns;  // the first plan of which was behind; 0: the last was not
     struct held *held;
     struct done_lately *lately;  // while planning; DONE_LATELY_MAX of them, or NULL
     size_t lately_count;
@@ -187,6 +191,11 @@ struct worker {
     struct worker *next;  // in the list of runs under way
 };
 
+struct ready_queue {
+    struct tenant_work *first;
+    struct tenant_work *last;
+};
+
 struct work {
     const struct process *process;
     struct manifests *manifests;
@@ -204,9 +213,10 @@ struct work {
     struct tenant_work **tenants;
     size_t tenant_count;
     size_t tenant_cap;
-    struct map by_name;               // rows of tenants
-    struct tenant_work *ready_first;  // turns.c
-    struct tenant_work *ready_last;
+    struct map by_name;            // rows of tenants
+    struct ready_queue ready_own;  // turns.c
+    struct ready_queue ready_others;
+    unsigned turns_of_own;  // in a row
     struct tenant_work **resting;
     size_t resting_count;
     size_t resting_cap;
@@ -238,6 +248,7 @@ size_t tenant_backlog(const struct tenant_work *t);                      // unde
 // ---- turns.c; under the lock
 bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so many
 void turns_ready(struct work *w, struct tenant_work *t);  // it is new, or somebody takes a turn
+void turns_set_owner(struct work *w, struct tenant_work *t, bool others);
 void turns_ended(struct work *w, struct tenant_work *t);  // somebody's turn of it did
 
 // The next tenant to work on: of those with something to do the one with the fewest workers, and of
@@ -282,6 +293,10 @@ struct agenda *agenda_leave(struct agenda *a) MUST_CHECK;
 // The next job for a worker: one that no worker has, that has nothing to do with a held job, and
 // that does not wait for its next try. With `forced` also one that is another process's turn.
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out);
+
+// A worker has the job from then on, until it lets it go, done or not.
+void agenda_hold(struct tenant_work *t, struct held *h);
+void agenda_let_go(struct tenant_work *t, struct held *h);
 
 // A job was done: jobs of other plans for the same hours wait for a new plan.
 void agenda_done(struct tenant_work *t, const struct task *j);

@@ -116,29 +116,38 @@ bool manifest_leaves_check(struct arena *a, const struct manifest *base,
     return true;
 }
 
-bool manifest_object_check(struct manifests *ms, struct req *r, struct arena *a,
-                           const struct manifest_block *b, str tenant, bool *gone, err *e)
+// What became of one of the new blocks. *gone: it is not there.
+static bool judge(const struct manifest_block *b, const struct store_sizing *o, bool *gone, err *e)
 {
-    err fault = {0};
-    uint64_t size = 0;
-    str name = manifest_block_name(a, tenant, b);
-    *gone = false;
-    if (!arena_ok(a, e)) return false;
-    bool there = store_size(ms->store, r, name, &size, &fault);
-    if (!there && fault.code != ERR_NOT_FOUND) {
-        *e = fault;
+    if (!o->ok && o->fault.code != ERR_NOT_FOUND) {
+        *e = o->fault;
         return err_wrap(e, "new block");
     }
-    if (there && size == b->bytes) return true;
+    if (o->ok && o->size == b->bytes) return true;
     metric_add(&manifest_vanished, 1);
-    if (there) {
+    if (o->ok) {
         return err_set(e, ERR_DATA_LOSS,
-                       "new block %.*s has %" PRIu64 " bytes, %" PRIu64 " were written", STR(name),
-                       size, b->bytes);
+                       "new block %.*s has %" PRIu64 " bytes, %" PRIu64 " were written",
+                       STR(o->name), o->size, b->bytes);
     }
     *gone = true;
     return err_set(e, ERR_ABORTED,
                    "new block %.*s is gone before a version names it: somebody deleted it, perhaps "
                    "a compactor whose clock is days ahead",
-                   STR(name));
+                   STR(o->name));
+}
+
+bool manifest_objects_check(struct manifests *ms, struct req *r, struct arena *a,
+                            const struct manifest_change *c, str tenant, bool *gone, err *e)
+{
+    struct store_sizing *v = ARENA_ARRAY(a, struct store_sizing, c->add_count + 1);
+    *gone = false;
+    if (!v) return arena_fail(a, e);
+    for (size_t i = 0; i < c->add_count; i++)
+        v[i].name = manifest_block_name(a, tenant, &c->add[i]);
+    if (!arena_ok(a, e)) return false;
+    store_size_many(ms->store, r, v, c->add_count);
+    for (size_t i = 0; i < c->add_count; i++)
+        if (!judge(&c->add[i], &v[i], gone, e)) return false;
+    return true;
 }

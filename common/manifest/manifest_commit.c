@@ -225,19 +225,13 @@ static bool check_sources(struct work *w, err *e)
     return true;
 }
 
-static bool check_object(struct work *w, const struct manifest_block *b, err *e)
-{
-    bool gone = false;
-    if (manifest_object_check(w->ms, w->r, &w->arena, b, w->tenant, &gone, e)) return true;
-    return gone ? refuse(w, e) : false;
-}
-
 static bool check_objects(struct work *w, err *e)
 {
+    bool gone = false;
     int64_t now_ns = w->ms->boot_ns();
     if (w->checked && now_ns - w->checked_boot_ns < CHECK_GOOD_NS) return true;
-    for (size_t i = 0; i < w->change->add_count; i++)
-        if (!check_object(w, &w->change->add[i], e)) return false;
+    if (!manifest_objects_check(w->ms, w->r, &w->arena, w->change, w->tenant, &gone, e))
+        return gone ? refuse(w, e) : false;
     w->checked = true;
     w->checked_boot_ns = now_ns;
     return true;

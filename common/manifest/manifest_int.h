@@ -368,11 +368,12 @@ bool manifest_change_check(struct arena *a, const struct manifest_change *c, err
 bool manifest_leaves_check(struct arena *a, const struct manifest *base,
                            const struct manifest_change *c, err *e) MUST_CHECK;
 
-// Is the object of a block in the store, as large as it was written? *gone: it is not there, the
-// one failure that lasts. Uses memory of the arena.
-bool manifest_object_check(struct manifests *ms, struct req *r, struct arena *a,
-                           const struct manifest_block *b, str tenant, bool *gone,
-                           err *e) MUST_CHECK;
+// Are the objects of the change's new blocks in the store, as large as they were written? They are
+// asked for together. *gone: one is not there, the one failure that lasts. Uses memory of the
+// arena.
+bool manifest_objects_check(struct manifests *ms, struct req *r, struct arena *a,
+                            const struct manifest_change *c, str tenant, bool *gone,
+                            err *e) MUST_CHECK;
 
 // ---- manifest_sums.c
 

@@ -22,21 +22,43 @@
 
 // ---- sizes
 
-static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, err *e)
+static bool size_of(struct s3 *s, struct s3_op *o, str name, uint64_t *size, err *e)
 {
-    struct s3 *s = s3_of(st);
-    struct s3_op o = {.action = S3_HEAD,
-                      .key = s3_key(s, &r->arena, name),
-                      .answer_max = ANSWER_MAX};
-    if (!arena_ok(&r->arena, e)) return false;
-    s3_run(s, r, &o, 1);
-    bool ok = o.answered && o.call.status == 200;
-    if (!ok) s3_fault(s, &o, "look at", name, e);
-    if (ok && !str_u64(http_headers_get(&o.call.answer_headers, "content-length"), size)) {
+    bool ok = o->answered && o->call.status == 200;
+    if (!ok) s3_fault(s, o, "look at", name, e);
+    if (ok && !str_u64(http_headers_get(&o->call.answer_headers, "content-length"), size)) {
         ok = err_set(e, ERR_DATA_LOSS, "look at object %.*s: the answer has no length", STR(name));
     }
-    s3_op_release(&o);
+    s3_op_release(o);
     return ok;
+}
+
+static void s3_size_many(struct store *st, struct req *r, struct store_sizing *v, size_t n)
+{
+    struct s3 *s = s3_of(st);
+    struct s3_op *ops = ARENA_ARRAY(&r->arena, struct s3_op, n);
+    for (size_t i = 0; ops && i < n; i++) {
+        ops[i].action = S3_HEAD;
+        ops[i].key = s3_key(s, &r->arena, v[i].name);
+        ops[i].answer_max = ANSWER_MAX;
+    }
+    err why = {0};
+    bool ready = arena_ok(&r->arena, &why);
+    if (ready) s3_run(s, r, ops, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!ready) v[i].fault = why;
+        v[i].ok = ready && size_of(s, &ops[i], v[i].name, &v[i].size, &v[i].fault);
+    }
+}
+
+static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, err *e)
+{
+    struct s3_op o = {.action = S3_HEAD,
+                      .key = s3_key(s3_of(st), &r->arena, name),
+                      .answer_max = ANSWER_MAX};
+    if (!arena_ok(&r->arena, e)) return false;
+    s3_run(s3_of(st), r, &o, 1);
+    return size_of(s3_of(st), &o, name, size, e);
 }
 
 // ---- lists
@@ -266,6 +288,7 @@ static const struct store_kind kind = {
     .remove = s3_remove,
     .remove_many = s3_remove_many,
     .size = s3_size,
+    .size_many = s3_size_many,
     .get = s3_get,
     .tidy = s3_tidy,
     .close = s3_close,

@@ -102,6 +102,7 @@ static const struct store_kind local_kind = {
     .remove = local_remove,
     .remove_many = local_remove_many,
     .size = local_size,
+    .size_many = local_size_many,
     .close = local_close,
 };
 

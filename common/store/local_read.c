@@ -227,3 +227,21 @@ bool local_size(struct store *s, struct req *r, str name, uint64_t *size, err *e
     *size = (uint64_t)st.st_size;
     return true;
 }
+
+struct sizing {
+    struct store *store;
+    struct req *req;
+    struct store_sizing *v;
+};
+
+static void size_one(void *arg, size_t i)
+{
+    const struct sizing *w = arg;
+    w->v[i].ok = local_size(w->store, w->req, w->v[i].name, &w->v[i].size, &w->v[i].fault);
+}
+
+void local_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n)
+{
+    struct sizing w = {s, r, v};
+    io_each(local_of(s)->io, r, n, size_one, &w);
+}

@@ -120,6 +120,32 @@ bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e
     return counted(S("size"), began, ok, e);
 }
 
+static void size_all(struct store *s, struct req *r, struct store_sizing *v, size_t n)
+{
+    if (s->kind->size_many) {
+        s->kind->size_many(s, r, v, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        v[i].ok = s->kind->size(s, r, v[i].name, &v[i].size, &v[i].fault);
+}
+
+void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n)
+{
+    size_t from = 0;  // from here to i all names are good
+    uint64_t began = clock_mono_ns();
+    for (size_t i = 0; i < n; i++) {
+        v[i].ok = false;
+        if (store_name_check(v[i].name, &v[i].fault)) continue;
+        if (i > from) size_all(s, r, v + from, i - from);
+        from = i + 1;
+    }
+    if (n > from) size_all(s, r, v + from, n - from);
+    if (n > 0) metric_observe_ns_to(&store_seconds, S("size"), clock_mono_ns() - began);
+    for (size_t i = 0; i < n; i++)
+        count(S("size"), v[i].ok ? S("ok") : str_of(err_name(v[i].fault.code)), 1);
+}
+
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e)
 {
     uint64_t size = 0;

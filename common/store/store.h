@@ -61,6 +61,15 @@ bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n,
 
 bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e) MUST_CHECK;
 
+// The sizes of n objects, many at once; each has its own result.
+struct store_sizing {
+    str name;
+    uint64_t size;
+    bool ok;
+    err fault;
+};
+void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n);
+
 // The whole object, appended to *out.
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e) MUST_CHECK;
 
@@ -119,8 +128,8 @@ struct store_removal {
 void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
 
 // Drops what is left of creations that began `age_ns` ago and neither ended nor were abandoned, as
-// after a kill (0: of all that are under way); *dropped counts them. Only kinds where such a rest costs something and does not go
-// by itself do anything.
+// after a kill (0: of all that are under way); *dropped counts them. Only kinds where such a rest
+// costs something and does not go by itself do anything.
 bool store_tidy(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped,
                 err *e) MUST_CHECK;
 
@@ -128,8 +137,9 @@ bool store_tidy(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropp
 void store_close(struct store *s);  // when no call is in progress; NULL is fine
 
 // A kind of store implements these functions, with the contracts above. Its struct begins with a
-// struct store. If `remove_many` is NULL, `remove` is called for each object; if `get` is NULL, the
-// size is asked for first, and then the bytes; if `tidy` is NULL, there is nothing to tidy.
+// struct store. If `remove_many` or `size_many` is NULL, `remove` or `size` is called for each
+// object; if `get` is NULL, the size is asked for first, and then the bytes; if `tidy` is NULL,
+// there is nothing to tidy.
 struct store_kind {
     const char *name;  // "local"
     bool remote;       // reached over a network: a copy on this machine's disk is worth its bytes
@@ -144,6 +154,7 @@ struct store_kind {
     bool (*remove)(struct store *s, struct req *r, str name, err *e);
     void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
+    void (*size_many)(struct store *s, struct req *r, struct store_sizing *v, size_t n);
     bool (*get)(struct store *s, struct req *r, str name, struct buf *out, err *e);
     bool (*tidy)(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e);
     void (*close)(struct store *s);

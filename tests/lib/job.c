@@ -10,7 +10,7 @@ bool job_run(const struct job_bench *b, struct req *r, const struct task *j, str
     *out = made.report;
     if (ok) {
         ok = job_commit(b, r, all, 1, e);
-        if (!ok && e->code == ERR_ABORTED) job_discard(b, r, &made);
+        if (!ok && e->code == ERR_ABORTED) job_discard(b, r, &(struct job_result *){&made}, 1);
     }
     job_release(&made);
     return ok;

@@ -260,11 +260,9 @@ static void memory_read_many(struct store *s, struct req *r, struct store_read *
         read_one(memstore_of(s), r, &v[i]);
 }
 
-static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+static bool size_one(struct memstore *m, struct req *r, str name, uint64_t *size, err *e)
 {
-    struct memstore *m = memstore_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
-    take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
     if (ok && (what == MEMSTORE_FAILS || lands(what))) ok = fails(&ev, what, e);
@@ -276,6 +274,19 @@ static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size
         ok = ev.done = o || no_object(name, e);
     }
     return op_end(m, &ev, ok);
+}
+
+static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+{
+    take_turns(memstore_of(s), 1);
+    return size_one(memstore_of(s), r, name, size, e);
+}
+
+static void memory_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n)
+{
+    take_turns(memstore_of(s), n);
+    for (size_t i = 0; i < n; i++)
+        v[i].ok = size_one(memstore_of(s), r, v[i].name, &v[i].size, &v[i].fault);
 }
 
 // ---- listing
@@ -480,6 +491,7 @@ static const struct store_kind memory_kind = {
     .remove = memory_remove,
     .remove_many = memory_remove_many,
     .size = memory_size,
+    .size_many = memory_size_many,
     .close = memory_close,
 };
 

@@ -164,6 +164,77 @@ static void the_second_comes_ten_minutes_later(void **state)
     arena_release(&a);
 }
 
+// While all are at work a helper takes only jobs of an owner that no other helper takes, and none
+// of the next ones of the owner, who may have done them already.
+static void helpers_share_the_last_jobs_of_an_owner(void **state)
+{
+    (void)state;
+    for (size_t k = 2; k <= MOST; k++) {
+        struct plan all = backlog(JOB_LEAF, 1, 672);
+        struct crowd c = {.n = k};
+        struct member m[MOST];
+        char names[MOST][8];
+        size_t helped[672] = {0};
+        size_t owned[672] = {0};
+        size_t alone[MOST] = {0};
+        bool begun[MOST] = {false};
+        name_them(m, names, &c);
+        for (size_t i = 0; i < k; i++) {
+            struct share s = {.members = m, .member_count = k, .me = m[i].id, .tenant = S("t")};
+            struct arena a;
+            err e = {0};
+            s.behind = s.moves = true;
+            arena_init(&a, NULL, 4 << 20);
+            const struct share_pick *v = share_order(&a, &all, &s, &e);
+            assert_non_null(v);
+            for (size_t n = 0; n < all.n; n++) {
+                assert_true(v[n].shared);
+                owned[v[n].job] += v[n].helps ? 0 : i + 1;
+                helped[v[n].job] += v[n].helps && v[n].from_ns == INT64_MIN;
+            }
+            arena_release(&a);
+        }
+        for (size_t n = 0; n < all.n; n++) {
+            assert_in_range(owned[n], 1, k);  // by one process, as numbers add up
+            assert_in_range(helped[n], 0, 1);
+            size_t owner = owned[n] - 1;
+            // From the first one on that is helped with all are.
+            begun[owner] = begun[owner] || helped[n];
+            assert_int_equal(begun[owner], helped[n]);
+            alone[owner] += !helped[n];
+        }
+        for (size_t i = 0; i < k; i++)
+            assert_true(alone[i] >= SHARE_NEXT);
+        free(all.jobs);
+    }
+}
+
+static void few_jobs_are_left_to_an_owner_that_is_at_work(void **state)
+{
+    (void)state;
+    struct member m[2] = {{.id = S("a"), .alive = true}, {.id = S("b"), .alive = true}};
+    struct plan all = backlog(JOB_FOLD, 24, SHARE_FEW);
+    for (int moves = 0; moves < 2; moves++) {
+        size_t at_once[2] = {0};
+        for (size_t i = 0; i < 2; i++) {
+            struct share s = {.members = m, .member_count = 2, .me = m[i].id, .tenant = S("t")};
+            struct arena a;
+            err e = {0};
+            s.behind = true;
+            s.moves = moves;
+            arena_init(&a, NULL, 1 << 20);
+            const struct share_pick *v = share_order(&a, &all, &s, &e);
+            assert_non_null(v);
+            for (size_t n = 0; n < all.n; n++)
+                at_once[i] += v[n].from_ns == INT64_MIN;
+            arena_release(&a);
+        }
+        assert_int_equal(at_once[0] + at_once[1], moves ? SHARE_FEW : 2 * SHARE_FEW);
+        assert_int_equal(MAX(at_once[0], at_once[1]), SHARE_FEW);
+    }
+    free(all.jobs);
+}
+
 // Everyone's looks at an idle tenant together are one in each time, whoever is there.
 static void idle_tenants_are_looked_at_in_turn(void **state)
 {
@@ -255,6 +326,8 @@ int main(void)
         cmocka_unit_test(a_backlog_of_one_tenant_shrinks_as_fast_as_there_are_processes),
         cmocka_unit_test(who_is_in_time_leaves_others_their_jobs),
         cmocka_unit_test(the_second_comes_ten_minutes_later),
+        cmocka_unit_test(helpers_share_the_last_jobs_of_an_owner),
+        cmocka_unit_test(few_jobs_are_left_to_an_owner_that_is_at_work),
         cmocka_unit_test(idle_tenants_are_looked_at_in_turn),
         cmocka_unit_test(few_small_jobs_are_one_process_s),
     };

@@ -5,7 +5,7 @@
 // on before as many are there as there are workers: what is asserted is counted, not timed.
 #include "compactor/compactor.h"
 #include "compactor/metrics.h"
-#include "compactor/work.h"
+#include "compactor/turn_int.h"
 #include "lib/clock.h"
 #include "lib/dir.h"
 #include "sys/thread.h"
@@ -44,8 +44,18 @@ struct scene {
     bool repeated;  // one hour twice in one round
     int64_t at[WORKERS_MAX];
     size_t created;        // leaves of hours
+    bool refuses;          // the store makes no leaf
     int64_t late_ns;       // goes by at each creation of a leaf
     char order[SEEN_MAX];  // of leaves of hours: whose tenant, 'a' or 'b'
+
+    // commits of a process
+    _Atomic(struct work *) work;
+    size_t batches;          // so many wait before the first commit goes on; 0: it does not wait
+    bool take_away;          // then a block of one of them disappears
+    size_t roots;            // that were to be created
+    size_t absorbed_by_two;  // hours that had leaves when the third was to be created
+    bool committed;          // since it last made a plan
+    bool told_early;         // that it has settled, before it made a new plan
 };
 
 static int64_t hour_of(str name)
@@ -84,9 +94,95 @@ static void meet_others(struct scene *s, int64_t hour)
     }
 }
 
+static bool is_settled(struct work *w)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    work_print_json(w, &out);
+    bool is = str_contains(buf_view(&out), S("\"settled\":true"));
+    bool busy = !str_contains(buf_view(&out), S("\"jobs_running\":0"));
+    buf_release(&out);
+    return is && !busy;
+}
+
+static size_t count_leaves(struct scene *s)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    size_t leaves = 0;
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    struct manifests *ms = manifests_open(s->store, NULL, NULL, &fault);
+    struct manifest *m = manifest_newest(ms, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++)
+        leaves += v[i].kind == BLOCK_RAW && v[i].hours == 1;
+    manifest_unref(m);
+    manifests_close(ms);
+    req_release(&r);
+    return leaves;
+}
+
+// Batches of a process that wait for a commit that is under way; and the name of a block of the
+// last of them.
+static size_t count_batches(struct work *w, char *name, size_t size)
+{
+    size_t n = 0;
+    lock_take(&w->lock);
+    for (const struct batch *b = w->tenant_count ? w->tenants[0]->waiting : NULL; b; b = b->next) {
+        snprintf(name, size, "%.*s", STR(b->v[0].job.blocks[0].name));
+        n++;
+    }
+    lock_give(&w->lock);
+    return n;
+}
+
+static void await_batches(struct scene *s)
+{
+    char name[NAME_MAX_BYTES];
+    for (int i = 0; i < AWAIT_S * 1000; i++) {
+        if (count_batches(s->work, name, sizeof name) == s->batches) {
+            if (s->take_away) memstore_drop(s->store, name);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->broken = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void at_root(struct scene *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->committed = true;
+    size_t roots = ++s->roots;
+    pthread_mutex_unlock(&s->lock);
+    if (s->batches && roots == 1) await_batches(s);
+    size_t leaves = roots == 3 ? count_leaves(s) : 0;
+    pthread_mutex_lock(&s->lock);
+    if (roots == 3) s->absorbed_by_two = leaves;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void at_plan(struct scene *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool committed = s->committed;
+    s->committed = false;
+    pthread_mutex_unlock(&s->lock);
+    if (!committed || !is_settled(s->work)) return;
+    pthread_mutex_lock(&s->lock);
+    s->told_early = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static enum memstore_fault before(void *arg, const struct memstore_event *ev)
 {
     struct scene *s = arg;
+    if (s->work && ev->op == MEMSTORE_CREATE && str_contains(ev->name, S("/live/m/"))) at_root(s);
+    if (s->work && ev->op == MEMSTORE_LIST && str_ends(ev->name, S("/live/"))) at_plan(s);
     if (ev->op != MEMSTORE_CREATE || !is_hour_leaf(ev->name)) return MEMSTORE_FINE;
     pthread_mutex_lock(&s->lock);
     if (s->created < SEEN_MAX)
@@ -94,8 +190,9 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
     s->created++;
     if (s->late_ns) clock_pass(s->late_ns);
     if (s->round < s->rounds && !s->broken) meet_others(s, hour_of(ev->name));
+    bool refuses = s->refuses;
     pthread_mutex_unlock(&s->lock);
-    return MEMSTORE_FINE;
+    return refuses ? MEMSTORE_FAILS : MEMSTORE_FINE;
 }
 
 static void peer_open(struct peer *p, struct scene *s, size_t i, size_t peers, const char *workers)
@@ -200,23 +297,12 @@ static void scene_close(struct scene *s)
     pthread_cond_destroy(&s->moved);
 }
 
-static bool is_settled(struct peer *p)
-{
-    struct buf out;
-    buf_init(&out, NULL, 1 << 20);
-    work_print_json(p->work, &out);
-    bool is = str_contains(buf_view(&out), S("\"settled\":true"));
-    bool busy = !str_contains(buf_view(&out), S("\"jobs_running\":0"));
-    buf_release(&out);
-    return is && !busy;
-}
-
 static void await_settled(struct peer *v, size_t n)
 {
     for (int i = 0; i < AWAIT_S * 100; i++) {
         size_t settled = 0;
         for (size_t k = 0; k < n; k++)
-            settled += is_settled(&v[k]);
+            settled += is_settled(v[k].work);
         if (settled == n) return;
         nanosleep(&(struct timespec){.tv_nsec = 10 * NS_PER_MS}, NULL);
     }
@@ -343,6 +429,89 @@ static void a_job_that_takes_hours_is_committed(void **state)
     scene_close(&s);
 }
 
+// While the first of eight workers commits, the others make their jobs; then one change names what
+// all of them made. It would be seven, and each would wait for those before it.
+static void batches_of_workers_that_wait_are_committed_together(void **state)
+{
+    (void)state;
+    for (int take_away = 0; take_away < 2; take_away++) {
+        static struct scene s;
+        static struct peer p;
+        scene_open(&s, 2, 24);
+        s.party = WORKERS_MAX;
+        s.rounds = 48 / WORKERS_MAX;
+        s.batches = WORKERS_MAX - 1;
+        s.take_away = take_away;
+        peer_open(&p, &s, 0, 1, "--compactor.workers=8");
+        s.work = p.work;
+        note_tenant(&s, S(FLEET_TENANT));
+        await_settled(&p, 1);
+        print_message("%zu leaves by two changes, %zu were made\n", s.absorbed_by_two, s.created);
+        assert_false(s.broken);
+        // A change of all that is refused, as a block is gone, spoils only the one job.
+        if (take_away)
+            assert_in_range(s.absorbed_by_two, 7, 12);
+        else
+            assert_int_equal(s.absorbed_by_two, 48);
+        assert_int_equal(s.created, take_away ? 49 : 48);
+        check_leaves(&s, S(FLEET_TENANT), 0);
+        peer_close(&p);
+        scene_close(&s);
+    }
+}
+
+static size_t await_created(struct scene *s, size_t leaves)
+{
+    size_t created = 0;
+    for (int i = 0; i < AWAIT_S * 100 && created < leaves; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10 * NS_PER_MS}, NULL);
+        pthread_mutex_lock(&s->lock);
+        created = s->created;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return created;
+}
+
+static void nothing_is_settled_before_a_new_plan_says_so(void **state)
+{
+    (void)state;
+    static struct scene s;
+    static struct peer p;
+    scene_open(&s, 2, 3);
+    peer_open(&p, &s, 0, 1, "--compactor.workers=1");
+    s.work = p.work;
+    note_tenant(&s, S(FLEET_TENANT));
+    assert_int_equal(await_created(&s, 6), 6);
+    await_settled(&p, 1);
+    assert_true(s.roots > 0);
+    assert_false(s.told_early);
+    peer_close(&p);
+    scene_close(&s);
+}
+
+// Jobs that others may have done are compared with the newest version. When the process ends it
+// must hold none any more (manifests_close asserts it).
+static void jobs_that_fail_let_go_of_the_version_that_they_were_compared_with(void **state)
+{
+    (void)state;
+    static struct scene s;
+    static struct peer p;
+    scene_open(&s, 1, 3);
+    note_tenant(&s, S(FLEET_TENANT));
+    peer_open(&p, &s, 0, 1, "--compactor.workers=1");
+    await_settled(&p, 1);
+    peer_close(&p);
+    size_t before_it = s.fleet.n;
+    fleet_hour(&s.fleet, HOUR_0 + 30, 3);
+    fleet_flush(&s.fleet, s.store, before_it, 100);
+    // As one of two processes, of which the other one is not there.
+    s.refuses = true;
+    peer_open(&p, &s, 0, 2, "--compactor.workers=1");
+    assert_true(await_created(&s, 4) >= 4);
+    peer_close(&p);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +519,9 @@ int main(void)
         cmocka_unit_test(processes_share_a_tenant),
         cmocka_unit_test(tenants_take_turns),
         cmocka_unit_test(a_job_that_takes_hours_is_committed),
+        cmocka_unit_test(batches_of_workers_that_wait_are_committed_together),
+        cmocka_unit_test(nothing_is_settled_before_a_new_plan_says_so),
+        cmocka_unit_test(jobs_that_fail_let_go_of_the_version_that_they_were_compared_with),
     };
     clock_take_over();
     log_set_level(LOG_ERROR);

@@ -134,6 +134,20 @@ static void one_bad_name_among_reads_spoils_no_other(void **state)
     assert_int_equal(v[3].fault.code, ERR_NOT_FOUND);
 }
 
+static void one_bad_name_among_sizes_spoils_no_other(void **state)
+{
+    struct bench *b = *state;
+    put(b, "a", "alpha");
+    struct store_sizing v[] = {{.name = S("../a")}, {.name = S("a")}, {.name = S("b")}};
+    store_size_many(b->store, &b->req, v, COUNT(v));
+    assert_false(v[0].ok);
+    assert_int_equal(v[0].fault.code, ERR_INVALID_ARGUMENT);
+    assert_true(v[1].ok);
+    assert_int_equal(v[1].size, 5);
+    assert_false(v[2].ok);
+    assert_int_equal(v[2].fault.code, ERR_NOT_FOUND);
+}
+
 // ---- what a store does
 
 static void an_object_is_created_once_and_read_back(void **state)
@@ -344,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(names_that_are_none_reach_no_store),
         CASE(one_bad_name_among_reads_spoils_no_other),
+        CASE(one_bad_name_among_sizes_spoils_no_other),
         CASE(an_object_is_created_once_and_read_back),
         CASE(an_object_too_large_for_its_buffer_is_refused),
         CASE(an_upload_given_up_leaves_nothing),

@@ -230,6 +230,37 @@ void many_objects_are_deleted_at_once(void **state)
     store_delete_many(b->store, &b->req, v, 0);
 }
 
+// ---- sizes
+
+void sizes_of_many_objects_are_told_at_once(void **state)
+{
+    enum {
+        N = 200
+    };
+    static char names[N][32];
+    static struct store_sizing v[N];
+    struct bench *b = *state;
+    for (size_t i = 0; i < N; i++) {
+        char bytes[N] = {0};
+        snprintf(names[i], sizeof names[i], "f%zu/%03zu", i % 3, i);
+        v[i] = (struct store_sizing){.name = str_of(names[i]), .ok = true};
+        if (i != 5) bench_put(b, names[i], str_make(bytes, i));
+    }
+    v[20].name = S("a//b");
+    store_size_many(b->store, &b->req, v, N);
+    for (size_t i = 0; i < N; i++) {
+        enum err_code wanted = i == 5 ? ERR_NOT_FOUND : i == 20 ? ERR_INVALID_ARGUMENT : ERR_OK;
+        assert_int_equal(v[i].ok ? ERR_OK : v[i].fault.code, wanted);
+        if (v[i].ok) assert_int_equal(v[i].size, i);
+    }
+    b->req.deadline_mono_ns = 1;
+    store_size_many(b->store, &b->req, v, 2);
+    b->req.deadline_mono_ns = 0;
+    assert_false(v[0].ok || v[1].ok);
+    assert_int_equal(v[0].fault.code, ERR_DEADLINE_EXCEEDED);
+    store_size_many(b->store, &b->req, v, 0);
+}
+
 // ---- listing
 
 struct words {
