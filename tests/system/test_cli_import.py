@@ -100,6 +100,20 @@ def test_a_head_has_nothing_of_what_is_imported(tmp_path):
         f.start()
         assert stacks(f, folder.service) == dict(folder.sums)
         check_blocks(os.path.join(f.data, "store"))
+        answer = run("manifest", "verify", f.data)
+        assert answer.returncode == 0 and "0 wrong" in answer.stdout, answer
+
+
+def test_two_imports_at_once_count_once(shared, tmp_path):
+    """One of them waits for the other, request by request; and so do they for the compactor's own commits."""
+    folder = Folder(tmp_path).add([OLD + k * 1800 * S for k in range(300)])
+    args = [PROGRAM, "import", str(tmp_path), "--no-compact", "--retry", "100"]
+    both = [subprocess.Popen(args, env=env_of(target(shared)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert stacks(shared, folder.service) == dict(folder.sums)
+    compact(shared)
+    assert stacks(shared, folder.service) == dict(folder.sums)
 
 
 def test_a_dry_run_writes_nothing_and_says_what_would_come(tmp_path):
