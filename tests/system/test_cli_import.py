@@ -5,16 +5,16 @@ import json
 import os
 import pathlib
 import random
-import signal
+import re
 import subprocess
 import time
 
 import pytest
-from cli import PROGRAM, env_of, fails, run
+from cli import PROGRAM, env_of, on_terminal, run
 from client import CPU, Pprof, unique
 from crowded import crowded
 from exported import read_all
-from flametree import AT_ONCE, BIN, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire, flush
+from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire
 
 S = 10**9
 HOUR = 3600 * S
@@ -284,6 +284,18 @@ def test_another_server_is_imported_with_patience_and_once(shared, tmp_path):
         imports(f, *asked, "--source-name", "old", "--state", tmp_path / "state")
         assert source.asked == asked_so_far
         assert stacks(f, service, base, base + HOUR) == dict(sums)
+
+
+def test_a_terminal_shows_how_far_it_is_and_how_long_it_takes(shared, tmp_path):
+    rng, service = random.Random(9), unique("imported")
+    for k in range(6):
+        names = [("f%064x" % rng.getrandbits(256), 1) for _ in range(3000)]
+        (tmp_path / ("%d.pb" % k)).write_bytes(Pprof(*names, time_ns=OLD + k * HOUR + 5).encode())
+    out, code = on_terminal("import", str(tmp_path), "--no-compact", "--rate", "0.5", "-l", "service_name=" + service, "--url", target(shared), stderr_too=True)
+    assert code == 0, out
+    assert re.search(r"\[=+>? *\] +\d+ %  \d+ profiles, .*about \d+[sm].* left", out), out
+    quiet, code = on_terminal("import", str(tmp_path), "--no-compact", "-q", "-l", "service_name=" + service, "--url", target(shared), stderr_too=True)
+    assert code == 0 and quiet == "", quiet
 
 
 def test_tenants_have_their_own_imports(tmp_path):
