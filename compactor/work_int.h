@@ -108,12 +108,12 @@ struct tenant_work {
     // turns.c
     bool ready;   // in the queue
     bool others;  // another process is its first compactor
+    bool idle;    // nothing was due when it was last looked at
     struct tenant_work *before;
     struct tenant_work *behind;
     size_t rests_at;  // place in the heap, from 1 on; 0: none
 
-    // idle.c
-    bool idle;                 // nothing was due when it was last looked at. Then:
+    // idle.c; of an idle one
     uint64_t print;            // the print of its snapshot (manifest.h)
     unsigned settings;         // the number of the settings
     int64_t due_ns;            // when something becomes due; wall clock
@@ -149,11 +149,11 @@ struct tenant_work {
     uint16_t deletions;       // that are not done
     bool by_size;             // they are shorter than the settings say
     bool over;                // and yet the tenant has too much
+    bool inspected;           // a plan was made at least once
 
     struct wish wish;    // belongs to the worker that plans
     size_t held_leaves;  // leaves past their time that wait for ingesters
 
-    bool inspected;         // a plan was made at least once
     size_t segments;        // in no leaf
     size_t open_segments;   // of them those whose hour is not over; the first of these ends
     int64_t open_until_ns;  // at this time

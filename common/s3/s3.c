@@ -36,19 +36,24 @@ static bool size_of(struct s3 *s, struct s3_op *o, str name, uint64_t *size, err
 static void s3_size_many(struct store *st, struct req *r, struct store_sizing *v, size_t n)
 {
     struct s3 *s = s3_of(st);
-    struct s3_op *ops = ARENA_ARRAY(&r->arena, struct s3_op, n);
-    for (size_t i = 0; ops && i < n; i++) {
-        ops[i].action = S3_HEAD;
-        ops[i].key = s3_key(s, &r->arena, v[i].name);
-        ops[i].answer_max = ANSWER_MAX;
-    }
     err why = {0};
-    bool ready = arena_ok(&r->arena, &why);
-    if (ready) s3_run(s, r, ops, n);
-    for (size_t i = 0; i < n; i++) {
-        if (!ready) v[i].fault = why;
-        v[i].ok = ready && size_of(s, &ops[i], v[i].name, &v[i].size, &v[i].fault);
+    const size_t most = MIN(n, (size_t)WIDTH);
+    struct s3_op *ops = mem_alloc(r->arena.budget, most * sizeof *ops, &why);
+    for (size_t from = 0, to = 0; from < n; from = to) {
+        to = MIN(from + WIDTH, n);
+        for (size_t i = from; ops && i < to; i++) {
+            ops[i - from] = (struct s3_op){.action = S3_HEAD,
+                                           .key = s3_key(s, &r->arena, v[i].name),
+                                           .answer_max = ANSWER_MAX};
+        }
+        bool ready = ops && arena_ok(&r->arena, &why);
+        if (ready) s3_run(s, r, ops, to - from);
+        for (size_t i = from; i < to; i++) {
+            if (!ready) v[i].fault = why;
+            v[i].ok = ready && size_of(s, &ops[i - from], v[i].name, &v[i].size, &v[i].fault);
+        }
     }
+    mem_free(r->arena.budget, ops, most * sizeof *ops);
 }
 
 static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, err *e)

@@ -86,6 +86,7 @@ bool import_add(struct import *m, const struct import_profile *p, err *e) MUST_C
 // Sends the piece, if there is one, and notes `key` in the state file if it is not 0.
 bool import_flush(struct import *m, uint64_t key, err *e) MUST_CHECK;
 bool import_is_done(const struct import *m, uint64_t key);
+void import_tell(struct import *m);  // draws the progress
 
 // A profile that cannot be sent: says so, and fails if the import is to stop at the first.
 bool import_fault(struct import *m, const char *name, const err *fault, err *e) MUST_CHECK;

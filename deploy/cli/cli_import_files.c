@@ -302,8 +302,9 @@ static bool run(struct filing *f, err *e)
                 return false;
             // Files that were packed well make larger pieces than their sizes say.
             if (m->body.n >= 4 * IMPORT_PART && !import_flush(m, 0, e)) return false;
+            m->share = f->all_bytes ? (double)f->past_bytes / (double)f->all_bytes : 1;
+            import_tell(m);
         }
-        m->share = f->all_bytes ? (double)f->past_bytes / (double)f->all_bytes : 1;
         if (!done && !import_flush(m, key, e)) return false;
     }
     return true;

@@ -270,6 +270,13 @@ static bool send_piece(struct import *m, struct answer *out, err *e)
     }
 }
 
+void import_tell(struct import *m)
+{
+    char size[TEXT_NUMBER_MAX];
+    cli_progress_draw(&m->progress, m->share, "%" PRIu64 " profiles, %s", m->profiles,
+                      text_value(size, (double)m->bytes, TEXT_BYTES));
+}
+
 bool import_flush(struct import *m, uint64_t key, err *e)
 {
     struct answer a = {0};
@@ -288,8 +295,6 @@ bool import_flush(struct import *m, uint64_t key, err *e)
     m->item_count = m->item_cap = m->hour_bytes = 0;
     buf_clear(&m->body);
     arena_release(&m->piece);
-    char size[TEXT_NUMBER_MAX];
-    cli_progress_draw(&m->progress, m->share, "%" PRIu64 " profiles, %s", m->profiles,
-                      text_value(size, (double)m->bytes, TEXT_BYTES));
+    import_tell(m);
     return ok && note_done(m, key, e);
 }

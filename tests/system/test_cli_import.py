@@ -5,16 +5,16 @@ import json
 import os
 import pathlib
 import random
-import signal
+import re
 import subprocess
 import time
 
 import pytest
-from cli import PROGRAM, env_of, fails, run
+from cli import PROGRAM, env_of, on_terminal, run
 from client import CPU, Pprof, unique
 from crowded import crowded
 from exported import read_all
-from flametree import AT_ONCE, BIN, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire, flush
+from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire
 
 S = 10**9
 HOUR = 3600 * S
@@ -100,6 +100,20 @@ def test_a_head_has_nothing_of_what_is_imported(tmp_path):
         f.start()
         assert stacks(f, folder.service) == dict(folder.sums)
         check_blocks(os.path.join(f.data, "store"))
+        answer = run("manifest", "verify", f.data)
+        assert answer.returncode == 0 and "0 wrong" in answer.stdout, answer
+
+
+def test_two_imports_at_once_count_once(shared, tmp_path):
+    """One of them waits for the other, request by request; and so do they for the compactor's own commits."""
+    folder = Folder(tmp_path).add([OLD + k * 1800 * S for k in range(300)])
+    args = [PROGRAM, "import", str(tmp_path), "--no-compact", "--retry", "100"]
+    both = [subprocess.Popen(args, env=env_of(target(shared)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert stacks(shared, folder.service) == dict(folder.sums)
+    compact(shared)
+    assert stacks(shared, folder.service) == dict(folder.sums)
 
 
 def test_a_dry_run_writes_nothing_and_says_what_would_come(tmp_path):
@@ -270,6 +284,18 @@ def test_another_server_is_imported_with_patience_and_once(shared, tmp_path):
         imports(f, *asked, "--source-name", "old", "--state", tmp_path / "state")
         assert source.asked == asked_so_far
         assert stacks(f, service, base, base + HOUR) == dict(sums)
+
+
+def test_a_terminal_shows_how_far_it_is_and_how_long_it_takes(shared, tmp_path):
+    rng, service = random.Random(9), unique("imported")
+    for k in range(6):
+        names = [("f%064x" % rng.getrandbits(256), 1) for _ in range(3000)]
+        (tmp_path / ("%d.pb" % k)).write_bytes(Pprof(*names, time_ns=OLD + k * HOUR + 5).encode())
+    out, code = on_terminal("import", str(tmp_path), "--no-compact", "--rate", "0.5", "-l", "service_name=" + service, "--url", target(shared), stderr_too=True)
+    assert code == 0, out
+    assert re.search(r"\[=+>? *\] +\d+ %  \d+ profiles, .*about \d+[sm].* left", out), out
+    quiet, code = on_terminal("import", str(tmp_path), "--no-compact", "-q", "-l", "service_name=" + service, "--url", target(shared), stderr_too=True)
+    assert code == 0 and quiet == "", quiet
 
 
 def test_tenants_have_their_own_imports(tmp_path):
