@@ -28,8 +28,8 @@ VALUES = 2  # of a stack in every profile of the loads: samples or objects, and 
 class Cluster:
     """One process of each service."""
 
-    def __init__(self, *ingester_flags, programs="", env=None):
-        self.ingester_flags, self.programs, self.env = ingester_flags, programs, env
+    def __init__(self, *ingester_flags, programs="", env=None, storage=None):
+        self.ingester_flags, self.programs, self.env, self.storage = ingester_flags, programs, env, storage
         self.folder = tempfile.mkdtemp(prefix="flametree-bench-")
         self.objects = os.path.join(self.folder, "objects")
         self.processes = {}
@@ -41,7 +41,7 @@ class Cluster:
         flags = ["--server.id", name, "--internal.listen", socket, "--cluster.ingesters", "ingester=unix:%s/ingester.sock" % self.folder,
                  "--server.request_timeout", "600s", "--limits.reject_older_than", "31d"]
         if name != "distributor":
-            flags += ["--storage.dir", self.objects]
+            flags += self.storage or ["--storage.dir", self.objects]
         self.processes[name] = Flametree(*flags, *args, program=os.path.join(self.programs, "flametree-" + name), data=data, env=self.env)
         return self.processes[name].start()
 
