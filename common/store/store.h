@@ -119,8 +119,8 @@ struct store_removal {
 void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
 
 // Drops what is left of creations that began `age_ns` ago and neither ended nor were abandoned, as
-// after a kill (0: of all that are under way); *dropped counts them. Only kinds where such a rest costs something and does not go
-// by itself do anything.
+// after a kill (0: of all that are under way); *dropped counts them. Only kinds where such a rest
+// costs something and does not go by itself do anything.
 bool store_tidy(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped,
                 err *e) MUST_CHECK;
 
