@@ -10,8 +10,7 @@
 #define SETTINGS(X) \
     X(server)       \
     X(internal)     \
-    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(s3) X(self_profile) \
-        X(storage)
+    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(s3) X(self_profile) X(storage)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;

@@ -154,8 +154,8 @@ static bool use_parts(void *arg, err *e)
 static void operations_succeed_or_are_told(void **state)
 {
     const struct torture_work works[] = {
-        {.name = "s3.use", .run = use, .most = 60},
-        {.name = "s3.parts", .run = use_parts, .most = 5},
+        {.name = "s3.use", .run = use, .most = 60, .hurries = true},
+        {.name = "s3.parts", .run = use_parts, .most = 5, .hurries = true},
     };
     struct using u = {.bucket = bucket_new()};
     (void)state;
