@@ -279,7 +279,8 @@ static struct job_bench bench_of(const struct turn *u)
                               .tombstones = u->agenda->tombstones,
                               .hides = u->agenda->hides,
                               .tombstone_count = u->agenda->tombstone_count,
-                              .version = manifest_version(u->agenda->snapshot.manifest)};
+                              .version = manifest_version(u->agenda->snapshot.manifest),
+                              .snapshot = u->agenda->snapshot.manifest};
 }
 
 // One change for n jobs of the batch from number `from` on.
