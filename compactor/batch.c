@@ -80,7 +80,8 @@ static struct job_bench bench_of(const struct turn *u)
                               .tombstones = u->agenda->tombstones,
                               .hides = u->agenda->hides,
                               .tombstone_count = u->agenda->tombstone_count,
-                              .version = manifest_version(u->agenda->snapshot.manifest)};
+                              .version = manifest_version(u->agenda->snapshot.manifest),
+                              .snapshot = u->agenda->snapshot.manifest};
 }
 
 // A job is over, done or not: others may begin jobs that it was in the way of.

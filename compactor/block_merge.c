@@ -61,7 +61,7 @@ static bool merge_service(struct block_merge *m, struct block_writer *w, str nam
 {
     struct service_merge s = {.merge = m, .writer = w, .pack = block_pack(name)};
     bool ok = service_open(&s, name, e);
-    if (ok && s.empty) {
+    if (ok && s.empty && merge_writes_rows(m)) {
         m->hidden += s.hidden;
         m->sampled_hidden += s.sampled_hidden;
     }

@@ -74,7 +74,9 @@ struct block_merge {
     int64_t from_hour;   // only rows of these hours; set by block_merge_run
     uint32_t hours;
 
-    // Rows that deletions hide are left out, and symbols that no other row has. Of ROWS and LEAF.
+    // What deletions hide is left out, and symbols that nothing else has: of ROWS and LEAF rows; of
+    // PACK and DAY series, in all hours of the sources, and the sums of ALL and of projections are
+    // made of the other series.
     const struct hide *hides;
     size_t hide_count;
 

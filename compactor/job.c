@@ -14,6 +14,7 @@
 #include "compactor/job.h"
 
 #include "base/fault.h"
+#include "compactor/job_deletion.h"
 #include "store/origin.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
@@ -50,6 +51,8 @@ struct doing {
     struct job_result *result;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
+    struct hide *hides;  // what is left out
+    size_t hide_count;
     uint32_t classes;  // classes that the new blocks may have
     bool of_leaves;    // a parent is made of rows
     bool spared;       // a source has no sums because rows are as small: then the result has none
@@ -306,7 +309,11 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
     double total = 0;
     *n = 1;
     out[0] = (struct cut){.pack_hi = UINT32_MAX, .gap = d->spared};
-    if (d->spared) return true;
+    if (d->job->erase) {
+        const struct manifest_block *b = d->job->sources[0].block;
+        out[0] = (struct cut){b->pack_lo, b->pack_hi, b->part, b->parts, false};
+    }
+    if (d->spared || d->job->erase) return true;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (d->sources[i].mask) continue;
         most += d->sources[i].block.footer.service_count;
@@ -470,26 +477,6 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     return true;
 }
 
-static bool is_hiding(const struct doing *d, const struct manifest_block *b)
-{
-    for (size_t i = 0; b && i < d->bench->tombstone_count; i++) {
-        if (manifest_is_hiding(&d->bench->tombstones[i], b)) return true;
-    }
-    return false;
-}
-
-// The version whose deletions the new block obeys. A leaf gets no row that one of them hides; a
-// parent has the sums of such rows if a source of it has.
-static uint64_t as_of(const struct doing *d)
-{
-    const struct task *j = d->job;
-    if (d->bench->tombstone_count == 0) return 0;
-    for (size_t i = 0; i < j->source_count && result_of[j->kind].kind != BLOCK_RAW; i++) {
-        if (is_hiding(d, j->sources[i].block)) return 0;
-    }
-    return d->bench->version;
-}
-
 static void count_block(struct doing *d, const struct block_merge *m,
                         const struct block_written *written)
 {
@@ -525,7 +512,8 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                  .covers = j->covers,
                                  .cover_count = (uint32_t)j->cover_count,
                                  .classes = cut->gap ? 0 : d->classes,
-                                 .as_of = as_of(d)};
+                                 .as_of =
+                                     job_as_of(d->bench, j, result_of[j->kind].kind == BLOCK_RAW)};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
@@ -549,8 +537,8 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                             .classes = b->classes,
                             .spare = d->of_leaves && !cut->gap && cut->parts < 2 && !j->whole,
                             .until_hour = j->until_hour,
-                            .hides = d->bench->hides,
-                            .hide_count = b->kind == BLOCK_RAW ? d->bench->tombstone_count : 0,
+                            .hides = d->hides,
+                            .hide_count = d->hide_count,
                             .overflow = &d->report->overflow};
     const struct block_merge_target target = {.begin = begin_upload,
                                               .sink = write_upload,
@@ -625,7 +613,11 @@ static bool make_blocks(struct doing *d, err *e)
     struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
-    if (!open_sources(d, e) || !choose_cuts(d, cuts[0], &n, e)) return false;
+    if (!open_sources(d, e) ||
+        !job_hides(d->bench, d->job, result_of[d->job->kind].kind == BLOCK_RAW, d->arena, &d->hides,
+                   &d->hide_count, e) ||
+        !choose_cuts(d, cuts[0], &n, e))
+        return false;
     find_gaps(d);
     for (size_t punched = 0;;) {
         err fault = {0};

@@ -38,6 +38,7 @@ struct job_bench {
     const struct hide *hides;  // the same
     size_t tombstone_count;
     uint64_t version;
+    const struct manifest *snapshot;  // the version itself; needed where there are deletions
 };
 
 struct job_report {

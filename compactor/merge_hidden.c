@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_hidden.c - what deletions hide is left out of a merge of rows: the rows, and the symbols
-// that no other row has. A service all of whose rows are hidden is not in the new block at all.
+// merge_hidden.c - what deletions hide is left out of a merge: rows, or sums of series, and the
+// symbols that no others have. A service of which all is hidden is not in the new block at all.
 //
-// Symbols are written before rows. So where there are deletions the rows of each source are looked
-// at first: which vectors have those that stay, and which stacks have these vectors.
+// Symbols are written before rows and nodes. So where there are deletions the rows of each source
+// are looked at first: which vectors have those that stay, and which stacks have these vectors; or
+// the nodes of the series that stay.
 #include "compactor/merge_int.h"
 
 bool hidden_of(const struct service_merge *s, struct arena *a, labels ls, const struct hide ***out,
@@ -120,6 +121,48 @@ static bool mark_vectors(struct inspection *x, err *e)
     return true;
 }
 
+// ---- sums of series
+
+bool hidden_series(const struct service_merge *s, labels ls, bool *is, err *e)
+{
+    const struct block_merge *m = s->merge;
+    *is = false;
+    for (size_t i = 0; i < m->hide_count && !*is; i++) {
+        if (!hide_is_of(&m->hides[i], ls, is, e)) return false;
+    }
+    return true;
+}
+
+static bool mark_nodes(struct inspection *x, const struct block_key_ref *k, err *e)
+{
+    struct input *in = x->input;
+    for (uint32_t i = 0; i < k->node_count; i++) {
+        struct vector_entry *v = NULL;
+        size_t n = 0;
+        service_tidy(x->service);
+        if (!input_own_node(x->service, in, &in->index.nodes[k->first_node + i], &v, &n, e) ||
+            !mark_entries(x, v, n, e))
+            return false;
+    }
+    return true;
+}
+
+static bool mark_series(struct inspection *x, err *e)
+{
+    const struct block_index *index = &x->input->index;
+    for (uint32_t i = 0; i < index->key_count; i++) {
+        const struct block_key_ref *k = &index->keys[i];
+        bool hidden = false;
+        if (!is_mine(x, k)) continue;
+        if (!hidden_series(x->service, k->ls, &hidden, e)) return false;
+        x->service->hidden += hidden;
+        if (hidden) continue;
+        x->kept++;
+        if (!mark_nodes(x, k, e)) return false;
+    }
+    return true;
+}
+
 bool hidden_inspect(struct service_merge *s, struct input *in, uint64_t *kept, err *e)
 {
     struct inspection x = {.service = s, .input = in};
@@ -129,9 +172,14 @@ bool hidden_inspect(struct service_merge *s, struct input *in, uint64_t *kept, e
     if (!x.used) return arena_fail(&s->arena, e);
     arena_init(&x.arena, s->merge->memory, SIZE_MAX);
     x.vectors = ARENA_ARRAY(&x.arena, bool, (size_t)in->vector_count + 1);
-    bool ok = x.vectors ? mark_keys(&x, e) && mark_vectors(&x, e) : arena_fail(&x.arena, e);
+    bool ok = x.vectors || arena_fail(&x.arena, e);
+    if (merge_writes_rows(s->merge))
+        ok = ok && mark_keys(&x, e) && mark_vectors(&x, e);
+    else
+        ok = ok && mark_series(&x, e);
     arena_release(&x.arena);
-    in->used = x.used;
+    // Where nothing of a service is hidden, sums stay as they are, with all symbols.
+    in->used = merge_writes_rows(s->merge) || s->hidden ? x.used : NULL;
     *kept += x.kept;
     return ok;
 }

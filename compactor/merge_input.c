@@ -88,16 +88,11 @@ static bool open_input(struct service_merge *s, struct input *in,
             err_wrap(e, "block %.*s", STR(src->name)));
 }
 
-static bool writes_rows(const struct block_merge *m)
-{
-    return m->what == MERGE_ROWS || m->what == MERGE_LEAF;
-}
-
 static bool open_vectors(struct service_merge *s, struct input *in, err *e)
 {
     const struct block_frames *f = &in->index.vectors;
     uint64_t n = f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
-    if (!writes_rows(s->merge) || n == 0 || in->source->mask) return true;
+    if (!merge_writes_rows(s->merge) || n == 0 || in->source->mask) return true;
     // in->vectors has new numbers + 1 in 32 bits, so that 0 says that a vector has none yet.
     if (n >= UINT32_MAX) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "block %.*s has too many vectors",
@@ -139,7 +134,7 @@ bool service_open(struct service_merge *s, str name, err *e)
              (in->source->mask ||
               (hidden_inspect(s, in, &kept, e) && take_symbols(s, in, ref, &all, &hints, e)));
     }
-    s->empty = m->hide_count && kept == 0;
+    s->empty = s->hidden && kept == 0;
     ok = ok && (s->empty || write_symbols(s, name, &all, e));
     symbols_hints_release(&hints);
     symbols_release(&all);
@@ -212,7 +207,11 @@ static bool add_series(struct service_merge *s, struct input *in, const struct b
                        key_labels *fn, void *arg, err *e)
 {
     const struct block_merge *m = s->merge;
-    if (k->class != BLOCK_SERIES || block_part(k->ls, m->parts) != m->part) return true;
+    const bool mine = is_part(m, &in->source->block.footer.about);
+    bool hidden = false;
+    if (k->class != BLOCK_SERIES || (!mine && block_part(k->ls, m->parts) != m->part)) return true;
+    if (!merge_writes_rows(m) && !hidden_series(s, k->ls, &hidden, e)) return false;
+    if (hidden) return true;
     return (k->sampled || k->row_count || add_key(s, in, k, BLOCK_ALL, fn, arg, e)) &&
            (k->row_count || add_key(s, in, k, BLOCK_PROJECTION, fn, arg, e)) &&
            add_key(s, in, k, BLOCK_SERIES, fn, arg, e);
@@ -221,14 +220,16 @@ static bool add_series(struct service_merge *s, struct input *in, const struct b
 bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
 {
     size_t most = 0;
-    const size_t each = s->merge->parts > 1 ? BLOCK_CLASSES : 1;
+    // Sums over series of which a deletion hides some are made of those that stay.
+    const bool erases = s->hidden && !merge_writes_rows(s->merge);
+    const size_t each = s->merge->parts > 1 || erases ? BLOCK_CLASSES : 1;
     for (size_t i = 0; i < s->input_count; i++)
         most += each * s->inputs[i].index.key_count;
     s->keys = ARENA_ARRAY(&s->arena, struct input_key, most + 1);
     if (!s->keys) return arena_fail(&s->arena, e);
     for (size_t i = 0; i < s->input_count; i++) {
         struct input *in = &s->inputs[i];
-        bool whole = is_part(s->merge, &in->source->block.footer.about);
+        bool whole = !erases && is_part(s->merge, &in->source->block.footer.about);
         for (uint32_t k = 0; k < in->index.key_count; k++) {
             const struct block_key_ref *key = &in->index.keys[k];
             if (!(whole ? add_key(s, in, key, key->class, fn, arg, e)
@@ -336,16 +337,29 @@ bool input_row(struct input *in, uint64_t row, size_t *place, err *e)
 
 // ---- vectors
 
+static bool own_entries(struct service_merge *s, const struct input *in, str columns,
+                        struct vector_entry **v, size_t *n, err *e)
+{
+    if (columns_entries(&s->scratch, columns, in->index.stack_count, v, n, e)) return true;
+    if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    return wrap(in, e);
+}
+
 bool input_own_vector(struct service_merge *s, struct input *in, uint64_t number,
                       struct vector_entry **v, size_t *n, err *e)
 {
     const struct block_frame *f = block_frame_of(&in->index.vectors, number);
     if (!f) return damaged(in, "a row whose vector is not there", e);
     if (!load_vectors(in, &in->row_vectors, f, e)) return false;
-    str columns = block_vector_at(&in->row_vectors.v, (uint32_t)(number - f->first));
-    if (columns_entries(&s->scratch, columns, in->index.stack_count, v, n, e)) return true;
-    if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
-    return wrap(in, e);
+    return own_entries(s, in, block_vector_at(&in->row_vectors.v, (uint32_t)(number - f->first)), v,
+                       n, e);
+}
+
+bool input_own_node(struct service_merge *s, struct input *in, const struct block_node_ref *node,
+                    struct vector_entry **v, size_t *n, err *e)
+{
+    return load_vectors(in, &in->node_vectors, &in->index.nodes_at.v[node->frame], e) &&
+           own_entries(s, in, block_vector_at(&in->node_vectors.v, node->place), v, n, e);
 }
 
 bool input_map(struct service_merge *s, const struct input *in, str columns,

@@ -71,7 +71,7 @@ struct service_merge {
     size_t key_count;
     enum block_class as;  // the class that a key_labels is asked for
     uint64_t rows_out;    // written, or left out as copies or because a deletion hides them
-    uint64_t hidden;      // rows that deletions hide, as far as the sources were looked at
+    uint64_t hidden;  // rows (or series) that deletions hide, as far as the sources were looked at
     uint64_t sampled_hidden;
     bool empty;  // deletions hide all of its rows: it is not in the new block
 };
@@ -166,9 +166,18 @@ static inline bool hidden_at(const struct hide *const *v, size_t n, int64_t time
     return false;
 }
 
-// Looks at all rows of an input before its symbols are taken: which stacks do the rows use that
-// stay (in->used)? Adds to *kept how many rows those are. Without deletions nothing is looked at.
+bool hidden_series(const struct service_merge *s, labels ls, bool *is, err *e) MUST_CHECK;
+
+// Looks at all rows (or nodes of series) of an input before its symbols are taken: which stacks do
+// the rows use that stay (in->used)? Adds to *kept how many rows those are. Without deletions
+// nothing is looked at.
 bool hidden_inspect(struct service_merge *s, struct input *in, uint64_t *kept, err *e) MUST_CHECK;
+
+// Are rows written? Else nodes are.
+static inline bool merge_writes_rows(const struct block_merge *m)
+{
+    return m->what == MERGE_ROWS || m->what == MERGE_LEAF;
+}
 
 // A row's place in input->rows.
 bool input_row(struct input *in, uint64_t row, size_t *place, err *e) MUST_CHECK;
@@ -176,6 +185,8 @@ bool input_row(struct input *in, uint64_t row, size_t *place, err *e) MUST_CHECK
 // The entries of a vector of rows, in the input's own stacks; the scratch arena's.
 bool input_own_vector(struct service_merge *s, struct input *in, uint64_t number,
                       struct vector_entry **v, size_t *n, err *e) MUST_CHECK;
+bool input_own_node(struct service_merge *s, struct input *in, const struct block_node_ref *node,
+                    struct vector_entry **v, size_t *n, err *e) MUST_CHECK;
 
 // ---- by kind
 bool merge_rows(struct service_merge *s, err *e) MUST_CHECK;   // ROWS, LEAF

@@ -104,6 +104,7 @@ struct task {
     int64_t from_hour;  // its result covers these hours
     uint32_t hours;
     int64_t until_hour;  // WINDOW: weeks that end until then are complete
+    bool erase;          // PACK, DAY: of one block, without what deletions hide; with its packs
     bool whole;          // HOUR: with sums of series, whether they save bytes or not
     int64_t due_ns;
     uint64_t bytes;  // of its sources

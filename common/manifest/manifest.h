@@ -155,11 +155,16 @@ size_t manifest_tombstone_count(const struct manifest *m);
 bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
                          size_t *n, err *e) MUST_CHECK;
 
-// May the block have profiles that the tombstone hides?
+// May the block have profiles that the tombstone hides? A border of a tombstone that is within a
+// millisecond of a parent's lies on it, as that of a range does (querier/plan/levels.c).
 bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b);
 // Are there rows of an import in this hour that no live leaf has any more? Whether another import
 // repeats some of them cannot be known.
 bool manifest_import_expired(const struct manifest *m, int64_t hour);
+
+// Has the tombstone all of these hours, or anything of them, with the same leave?
+bool manifest_hides_all(const struct hide *h, int64_t hour, int64_t hours);
+bool manifest_hides_some(const struct hide *h, int64_t hour, int64_t hours);
 
 // ---- the tenant's segments and then its newest manifest, by one LIST. The order matters: a
 // segment that the LIST does not show was absorbed by a leaf that the manifest has. LISTs are

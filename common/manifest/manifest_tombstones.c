@@ -13,6 +13,7 @@
 
 #define MATCHERS_MAX   64
 #define TOMBSTONES_MAX 256  // of a tenant
+#define NEAR_NS        INT64_C(1000000)
 
 static bool wrong(size_t i, const char *what, err *e)
 {
@@ -74,8 +75,23 @@ static bool has_pack(const struct hide *h, uint32_t pack_lo, uint32_t pack_hi)
     return pack >= pack_lo && pack <= pack_hi;
 }
 
+bool manifest_hides_all(const struct hide *h, int64_t hour, int64_t hours)
+{
+    return h->from_ns <= slot_start(hour, SLOT_HOUR) + NEAR_NS &&
+           h->to_ns >= slot_start(hour + hours, SLOT_HOUR) - NEAR_NS;
+}
+
+bool manifest_hides_some(const struct hide *h, int64_t hour, int64_t hours)
+{
+    int64_t from = MAX(h->from_ns, slot_start(hour, SLOT_HOUR));
+    int64_t to = MIN(h->to_ns, slot_start(hour + hours, SLOT_HOUR));
+    return to > from && to - from > NEAR_NS;
+}
+
 bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b)
 {
+    if (b->kind != BLOCK_RAW && !manifest_hides_some(&t->hide, b->from_hour, b->hours))
+        return false;
     if (b->as_of >= t->version || !has_pack(&t->hide, b->pack_lo, b->pack_hi)) return false;
     if (b->first_ns == 0 && b->last_ns == 0) return false;  // it has no profile
     return b->first_ns <= t->hide.to_ns && b->last_ns > t->hide.from_ns;
@@ -167,17 +183,18 @@ bool tombstones_next(struct arena *a, const struct manifest *base, const struct 
     return arena_ok(a, e);
 }
 
-// Is an expired leaf in a window of the parent that the tombstone reaches? Its sums are there only.
-static bool reaches_expired(const struct manifest *m, const struct manifest_tombstone *t,
-                            const struct manifest_block *b, int64_t *hour)
+// Does the tombstone cut a day of which an expired leaf is in a window of the parent? Sums of such
+// a day are of all of it or of whole hours, and nothing finer is left.
+static bool cuts_expired(const struct manifest *m, const struct manifest_tombstone *t,
+                         const struct manifest_block *b, int64_t *day)
 {
     for (size_t i = 0; i < b->cover_count; i++) {
         const struct manifest_cover *c = &b->covers[i];
-        int64_t from = slot_start(c->hour, SLOT_HOUR);
-        int64_t to = slot_start(c->hour + (int64_t)c->hours, SLOT_HOUR);
-        if (!hide_meets(&t->hide, from, to)) continue;
+        *day = c->hour / DAY_HOURS;
+        if (!manifest_hides_some(&t->hide, c->hour, c->hours) ||
+            manifest_hides_all(&t->hide, *day * DAY_HOURS, DAY_HOURS))
+            continue;
         for (size_t k = 0; k < c->leaf_count; k++) {
-            *hour = c->hour;
             if (manifest_counts(m, c->leaves[k]) && !manifest_find(m, c->leaves[k])) return true;
         }
     }
@@ -186,16 +203,17 @@ static bool reaches_expired(const struct manifest *m, const struct manifest_tomb
 
 static bool may_bury(const struct manifest *base, const struct manifest_tombstone *t, err *e)
 {
-    int64_t hour = 0;
+    int64_t day = 0;
     for (size_t i = 0; i < base->block_count; i++) {
         const struct manifest_block *b = &base->blocks[i];
         if (b->kind == BLOCK_RAW || !has_pack(&t->hide, b->pack_lo, b->pack_hi)) continue;
-        if (!reaches_expired(base, t, b, &hour)) continue;
-        return err_set(e, ERR_FAILED_PRECONDITION,
-                       "single profiles of Unix day %" PRId64
-                       " are not kept any more, and a selector cannot be taken out of their sums; "
-                       "delete a later range, or shorten the tenant's retention_period",
-                       hour / DAY_HOURS);
+        if (!cuts_expired(base, t, b, &day)) continue;
+        return err_set(
+            e, ERR_FAILED_PRECONDITION,
+            "single profiles of Unix day %" PRId64 " (from %" PRId64
+            " ms on) are not kept any more, only their sums: a deletion must have all of "
+            "that day, or nothing of it",
+            day, day * (SLOT_DAY / 1000000));
     }
     return true;
 }

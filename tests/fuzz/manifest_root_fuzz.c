@@ -31,6 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bool page = false;
         if (!name_garbage_parse(m->garbage[i].name, &b, &page)) abort();
     }
+    // Tombstones are read when they are asked for.
+    struct arena a;
+    struct manifest_tombstone *v = NULL;
+    size_t count = 0;
+    err fault = {0};
+    arena_init(&a, NULL, (size_t)1 << 30);
+    if (manifest_tombstones(m, &a, &v, &count, &fault) && count != m->tombstone_count) abort();
+    arena_release(&a);
     root_print(m, &once);
     struct manifest *n = root_parse(NULL, tenant, version, buf_view(&once), &e);
     if (!n || n->page_count != m->page_count || n->garbage_count != m->garbage_count) abort();

@@ -247,19 +247,72 @@ def test_requests_that_are_wrong_delete_nothing(tmp_path, query, says):
         assert not deletions(f)["deletions"] and len(answers(f.server())["pods"]) == 3
 
 
-def test_profiles_whose_rows_expired_are_not_deleted_by_halves(tmp_path):
-    with Flametree(*[x for x in USUAL if "raw_retention" not in x], "--compactor.raw_retention=24h", data=str(tmp_path)) as f:
-        fill(f.server())
-        flush(f)
+EXPIRING = [*[x for x in USUAL if "raw_retention" not in x], "--compactor.raw_retention=24h"]
 
-        def expired():
-            compact(f)
-            return not found_in(store_of(f), "", but=()) or not any("/raw/" in x for x in found_in(store_of(f), ""))
-        await_("single profiles to expire", expired, 120)
-        before = answers(f.server())["tree pod"]
-        reply = delete(f, '{pod="a"}', expect=400)
+
+def raw_blocks(f):
+    return [x for x in found_in(store_of(f), "") if "/raw/" in x]
+
+
+def expire_rows(f):
+    """Single profiles are gone then, and every sum is made that there will be."""
+    def expired():
+        compact(f)
+        return not raw_blocks(f)
+    flush(f)
+    await_("single profiles to expire", expired, 120)
+
+
+def sums(s):
+    """What sums can answer: by whole days, and by whole hours within."""
+    given = {}
+    for name, start, end in (("both days", START, END), ("first", START, START + DAY), ("second", START + DAY, END), ("hour", START + DAY + HOUR, START + DAY + 2 * HOUR)):
+        got = answers(s, start, end)
+        given.update({key + " of " + name: value for key, value in got.items() if not key.startswith(("heat", "stats"))})
+    return given
+
+
+@pytest.mark.parametrize("match, is_deleted", [
+    ('{pod="%s"}' % SECRET, lambda labels: labels["pod"] == SECRET), ('{service_name="cart"}', lambda labels: labels["service_name"] == "cart"),
+    ('{pod=~"v-.*|b",service_name!="cart"}', lambda labels: labels["pod"] in ("b", SECRET) and labels["service_name"] != "cart"),
+], ids=["pod", "service", "regex"])
+def test_sums_whose_rows_expired_are_made_anew_without_what_is_deleted(tmp_path, match, is_deleted):
+    """Of one of two days."""
+    for name in "have", "want":
+        (tmp_path / name).mkdir()
+    with Flametree(*EXPIRING, data=str(tmp_path / "want")) as f:
+        fill(f.server(), but=lambda labels, at: is_deleted(labels) and at <= START + DAY)
+        expire_rows(f)
+        want = sums(f.server())
+    with Flametree(*EXPIRING, data=str(tmp_path / "have")) as f:
+        fill(f.server())
+        expire_rows(f)
+        before = sums(f.server())
+        assert before != want
+        delete(f, match, START, START + DAY)
+        got = sums(f.server())
+        assert got == want, [k for k in want if got[k] != want[k]]
+        done(f)
+        got = sums(f.server())
+        assert got == want, [k for k in want if got[k] != want[k]]
+        check_blocks(os.path.join(f.data, "store"))
+        # And the other day: then no file has it.
+        delete(f, match)
+        done(f)
+        assert not int(f.server().rpc(QUERIER + "SelectMergeStacktraces", {"profileTypeID": CPU, "labelSelector": match, "start": START // MS, "end": END // MS}).json().get("flamegraph", {}).get("total", 0))
+        if SECRET in match:
+            assert not found_in(store_of(f), SECRET, but=("/live/m/",)) and not found_in(store_of(f), FUNCTION.split(";")[1])
+        check_blocks(os.path.join(f.data, "store"))
+
+
+def test_a_day_whose_rows_expired_is_not_deleted_by_halves(tmp_path):
+    with Flametree(*EXPIRING, data=str(tmp_path)) as f:
+        fill(f.server())
+        expire_rows(f)
+        before = sums(f.server())
+        reply = delete(f, '{pod="a"}', start=START + 2 * HOUR, expect=400)
         assert "are not kept any more" in reply["message"], reply
-        assert answers(f.server())["tree pod"] == before
+        assert sums(f.server()) == before and not deletions(f)["deletions"]
 
 
 def test_the_command_line_deletes_only_what_is_confirmed(tmp_path):

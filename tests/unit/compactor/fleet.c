@@ -53,6 +53,17 @@ static labels fleet_labels(struct arena *a, const struct fact *x)
     return (labels){v, n};
 }
 
+bool fact_is_hidden(const struct fact *x, const struct hide *h)
+{
+    struct arena a;
+    bool is = false;
+    arena_init(&a, NULL, 1 << 16);
+    // As of a block's series, which have the type too.
+    assert_ok(hide_is_of(h, fleet_labels(&a, x), &is, e));
+    arena_release(&a);
+    return is && hide_has_time(h, x->time_ns);
+}
+
 uint32_t fact_part(const struct fact *x, uint32_t parts)
 {
     struct arena a;

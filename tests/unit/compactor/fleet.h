@@ -47,6 +47,7 @@ void fleet_init(struct fleet *f, uint64_t seed);
 void fleet_release(struct fleet *f);
 const char *fleet_service(uint32_t i);
 uint32_t fact_part(const struct fact *x, uint32_t parts);
+bool fact_is_hidden(const struct fact *x, const struct hide *h);
 struct fact *fleet_add(struct fleet *f, int64_t time_ns);
 
 // Facts of an hour: times on its borders as well.

@@ -96,10 +96,12 @@ static void print(const struct plan *p, char *out, size_t room)
         bool by_rows = j->kind == JOB_DAY && j->sources[0].block->kind == BLOCK_RAW;
         if (j->source_count)
             n += (size_t)snprintf(out + n, room - n, "<%s%zu", by_rows ? "r" : "", j->source_count);
+        if (j->erase) n += (size_t)snprintf(out + n, room - n, "!");
         if (j->whole) n += (size_t)snprintf(out + n, room - n, "*");
         if (j->remove_count) n += (size_t)snprintf(out + n, room - n, "-%zu", j->remove_count);
         if (j->expire_count) n += (size_t)snprintf(out + n, room - n, "x%zu", j->expire_count);
     }
+    if (p->done_count) snprintf(out + n, room - n, "%sdone", n ? " " : "");
 }
 
 static void print_later(const struct plan *p, char *out, size_t room)
@@ -139,6 +141,19 @@ void plan_case_check(const struct plan_case *c)
                            .counts = plan_case_counts,
                            .arg = &ids,
                            .now_ns = plan_case_hours(c->now)};
+    const struct manifest_tombstone deletion = {.id = id_of('T'),
+                                                .hide = {.from_ns = plan_case_hours(c->deleted[0]),
+                                                         .to_ns = plan_case_hours(c->deleted[1])},
+                                                .version = 5};
+    if (c->deleted[1]) {
+        s.tombstones = &deletion;
+        s.tombstone_count = 1;
+    }
+    for (size_t i = 0; c->deleted[1] && i < s.block_count; i++) {
+        blocks[i].first_ns = slot_start(blocks[i].from_hour, SLOT_HOUR) + 1;
+        blocks[i].last_ns = slot_start(blocks[i].from_hour + blocks[i].hours, SLOT_HOUR);
+        blocks[i].as_of = blocks[i].made_ns > plan_case_hours(100) ? 5 : 0;
+    }
     struct plan_settings settings = plan_usual;
     settings.day_leaf_bytes = c->day_leaf;
     settings.asked = c->asked;

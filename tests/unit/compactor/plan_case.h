@@ -35,6 +35,8 @@ struct plan_case {
     bool asked;                       // somebody waits for it
     size_t much;                      // so many sources are much
     unsigned much_bytes;              // so many bytes are
+    int deleted[2];                   // hours from and to of a deletion; {0}: none. Blocks made
+                                      // after hour 100 obey it
     const char *want;                 // "leaf@1 hour@0+3 retire@5"
     const char *later;  // kinds of jobs that wait for their interval; NULL: not looked at
 };

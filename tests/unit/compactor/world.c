@@ -18,6 +18,34 @@ void world_init(struct world *w, uint64_t seed)
     err fault = {0};
     w->manifests = manifests_open(w->store, &w->fleet.memory, virtual_now, &fault);
     assert_non_null(w->manifests);
+    arena_init(&w->arena, NULL, 1 << 20);
+}
+
+void world_delete(struct world *w, const char *match, int64_t from_ns, int64_t to_ns)
+{
+    struct req r;
+    struct manifest_tombstone t = {.hide = {.from_ns = from_ns, .to_ns = to_ns}};
+    t.id.b[0] = 1;
+    t.id.b[15] = (uint8_t)w->hide_count;
+    assert_ok(selector_parse(&w->arena, str_of(match), &t.hide.selector, e));
+    w->hides[w->hide_count++] = t.hide;
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    const struct manifest_change c = {.bury = &t, .bury_count = 1, .begun_ns = now_ns};
+    assert_ok(manifest_commit(w->manifests, &r, S(FLEET_TENANT), &c, NULL, e));
+    req_release(&r);
+}
+
+size_t count_tombstones(struct world *w)
+{
+    struct req r;
+    err fault = {0};
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    size_t n = manifest_tombstone_count(m);
+    manifest_unref(m);
+    req_release(&r);
+    return n;
 }
 
 void world_release(struct world *w)
@@ -25,12 +53,28 @@ void world_release(struct world *w)
     manifests_close(w->manifests);
     store_close(w->store);
     fleet_release(&w->fleet);
+    arena_release(&w->arena);
     rmdir(w->scratch);
 }
 
 static bool leaf_counts(void *arg, id128 leaf)
 {
     return manifest_counts(arg, leaf);
+}
+
+static bool read_tombstones(struct arena *a, const struct snapshot *snap, struct plan_state *state,
+                            struct hide **hides, err *e)
+{
+    struct manifest_tombstone *v = NULL;
+    size_t n = 0;
+    if (!manifest_tombstones(snap->manifest, a, &v, &n, e)) return false;
+    *hides = ARENA_ARRAY(a, struct hide, n);
+    if (!*hides) return arena_fail(a, e);
+    for (size_t i = 0; i < n; i++)
+        (*hides)[i] = v[i].hide;
+    state->tombstones = v;
+    state->tombstone_count = n;
+    return true;
 }
 
 size_t work_once(struct world *w)
@@ -56,7 +100,9 @@ size_t work_once(struct world *w)
                                .arg = snap.manifest,
                                .now_ns = now_ns};
     state.blocks = manifest_blocks(snap.manifest, &state.block_count);
-    if (!plan_make(&r.arena, &state, &w->settings, &plan, &none)) {
+    struct hide *hides = NULL;
+    if (!read_tombstones(&r.arena, &snap, &state, &hides, &none) ||
+        !plan_make(&r.arena, &state, &w->settings, &plan, &none)) {
         if (!w->may_fail) fail_msg("%s", none.msg);
         snapshot_release(&snap);
         req_release(&r);
@@ -71,7 +117,12 @@ size_t work_once(struct world *w)
                                     .tenant = S(FLEET_TENANT),
                                     .pack_bytes = w->pack_bytes,
                                     .begun_ns = now_ns,
-                                    .wall_ns = virtual_now};
+                                    .wall_ns = virtual_now,
+                                    .tombstones = state.tombstones,
+                                    .hides = hides,
+                                    .tombstone_count = state.tombstone_count,
+                                    .version = manifest_version(snap.manifest),
+                                    .snapshot = snap.manifest};
     for (size_t i = 0; i < plan.n; i++) {
         struct job_report report;
         err fault = {0};
@@ -89,10 +140,19 @@ size_t work_once(struct world *w)
         w->files += report.files;
         done++;
     }
+    const struct manifest_change over = {.forget = plan.done,
+                                         .forget_count = plan.done_count,
+                                         .begun_ns = now_ns};
+    if (plan.done_count &&
+        !manifest_commit(w->manifests, &r, S(FLEET_TENANT), &over, NULL, &none)) {
+        if (!w->may_fail) fail_msg("%s", none.msg);
+        w->fault = none;
+        w->failed++;
+    }
     snapshot_release(&snap);
     req_release(&r);
     assert_int_equal(memory.used, 0);
-    return done;
+    return done + plan.done_count;
 }
 
 void work_until_done(struct world *w)
@@ -123,6 +183,8 @@ size_t check_all(struct world *w, enum block_kind kind)
             within[k] = hour >= v[i].from_hour && hour < v[i].from_hour + v[i].hours &&
                         pack >= v[i].pack_lo && pack <= v[i].pack_hi &&
                         fact_part(x, v[i].parts) == v[i].part;
+            for (size_t h = 0; h < w->hide_count; h++)
+                within[k] = within[k] && !fact_is_hidden(x, &w->hides[h]);
         }
         check_block(&w->fleet, w->store, v[i].name, v[i].bytes, within);
         free(within);

@@ -28,10 +28,17 @@ struct world {
     size_t failed;
     err fault;  // the last one
     size_t memory;
+    struct arena arena;  // of hides
+    struct hide hides[4];
+    size_t hide_count;
 };
 
 void world_init(struct world *w, uint64_t seed);
 void world_release(struct world *w);
+
+// A deletion, from now on; blocks that check_all looks at must not have what it hides.
+void world_delete(struct world *w, const char *match, int64_t from_ns, int64_t to_ns);
+size_t count_tombstones(struct world *w);
 
 // One plan and its jobs; how many were done.
 size_t work_once(struct world *w);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work on a deletion while each allocation and each call of the store fails once: it is done all
+// the same, and nothing else is lost.
+#include "lib/torture.h"
+#include "unit/compactor/world.h"
+
+#define DAYS 2
+
+static void fill(struct world *w, size_t each)
+{
+    now_ns = slot_start(HOUR_0 + 24 * 40, SLOT_HOUR);
+    for (int64_t day = 0; day < DAYS; day++) {
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 3, each);
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 4, each);
+    }
+    fleet_flush(&w->fleet, w->store, 0, 5);
+}
+
+static void check(struct world *w)
+{
+    (void)check_all(w, BLOCK_RAW);
+    (void)check_all(w, BLOCK_HOURS);
+    (void)check_all(w, BLOCK_DAYS);
+}
+
+static void begin_expired(struct world *w, uint64_t seed, size_t each)
+{
+    world_init(w, seed);
+    w->settings.day_leaf_bytes = 1 << 20;
+    fill(w, each);
+    work_until_done(w);
+    w->settings.raw_retention = SLOT_DAY;
+    work_until_done(w);
+    assert_int_equal(check_all(w, BLOCK_RAW), 0);
+}
+
+static void erase_begin(void *arg)
+{
+    struct world *w = arg;
+    world_init(w, 6);
+    w->settings.day_leaf_bytes = 1 << 20;
+    fill(w, 3);
+    work_until_done(w);
+    world_delete(w, "{pod=\"pod-1\"}", -1, slot_start(HOUR_0 + 28, SLOT_HOUR));
+}
+
+static void expired_begin(void *arg)
+{
+    struct world *w = arg;
+    begin_expired(w, 6, 3);
+    world_delete(w, "{pod=\"pod-1\"}", -1, slot_start(HOUR_0 + 24, SLOT_HOUR));
+}
+
+static bool erase_run(void *arg, err *e)
+{
+    struct world *w = arg;
+    w->may_fail = true;
+    w->fault = (err){0};
+    w->failed = 0;
+    for (int i = 0; i < 6; i++)
+        (void)work_once(w);
+    if (w->failed == 0) return true;
+    *e = w->fault;
+    return false;
+}
+
+static void erase_check(void *arg, bool done)
+{
+    struct world *w = arg;
+    if (!done) return;
+    assert_int_equal(count_tombstones(w), 0);
+    check(w);
+}
+
+static void erase_end(void *arg)
+{
+    world_release(arg);
+}
+
+static void deletions_fail_and_are_done_all_the_same(void **state)
+{
+    (void)state;
+    static struct world w;
+    void (*const begins[])(void *) = {erase_begin, expired_begin};
+    for (size_t i = 0; i < COUNT(begins); i++)
+        torture_work(&(struct torture_work){.name = i ? "compactor.expired" : "compactor.erase",
+                                            .begin = begins[i],
+                                            .run = erase_run,
+                                            .check = erase_check,
+                                            .end = erase_end,
+                                            .arg = &w,
+                                            .codes = 1u << ERR_ABORTED,
+                                            .lives_on = true,
+                                            .most = 10});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deletions_fail_and_are_done_all_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
