@@ -195,6 +195,9 @@ static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
     uint64_t print = 0;
+    // A LIST cannot tell what made a plan old: a job whose change landed before the plan looked,
+    // and was told after it, or an object that was found damaged.
+    if (t->agenda && t->agenda->changed) return false;
     if (!idle_may_peek(w, t)) return false;
     lock_give(&w->lock);
     bool same = limit_is_same(w, t);

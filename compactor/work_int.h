@@ -128,11 +128,11 @@ struct tenant_work {
     bool sweeping;
     struct sweep_seen seen;   // belongs to the worker that sweeps
     unsigned workers;         // that have a turn of it
+    unsigned aborted;         // jobs in a row that lost their inputs
     uint64_t turn_mono_ns;    // when the last of their turns ended
     unsigned asked;           // runs that wait for it
     bool committing;          // a worker commits: of several at once all but one would begin anew
     struct batch *waiting;    // batches to be committed next; batch.c
-    unsigned aborted;         // jobs in a row that lost their inputs
     uint64_t raced_mono_ns;   // when the last of them was; 0: never
     uint64_t behind_mono_ns;  // the first plan of which was behind; 0: the last was not
     struct held *held;
