@@ -36,8 +36,6 @@
 // A clock that NTP only steers moves less between two ticks; more than this is a jump.
 #define WALL_SLEW_NS NS_PER_S
 
-#define PACK_NS (3600 * NS_PER_S)  // how often write-ahead files are let go at the earliest
-
 // ---- tables. A few hundred bytes for each cut, which count against no budget.
 
 struct cut *cut_new(id128 stream, uint64_t number, err *e)
@@ -297,22 +295,6 @@ static bool forget(struct wal *w, const struct cut *c)
     return gone;
 }
 
-// A write-ahead file goes once each family is flushed that has rows in it. Families of cuts are
-// flushed when these close, but a few rows of the meta family would keep a file, and all profiles
-// in it, until so much is pushed that RocksDB flushes by itself. Once an hour, and when the last
-// cut went, as perhaps nothing is pushed any more.
-static void let_files_go(struct wal *w)
-{
-    int64_t boot_ns = w->options.boot_ns();
-    lock_take(&w->lock);
-    bool last = w->cut_count == 0;
-    lock_give(&w->lock);
-    assert(w->led);
-    if (!last && boot_ns - w->packed_boot_ns < PACK_NS) return;
-    w->packed_boot_ns = boot_ns;
-    db_meta_pack(&w->db);
-}
-
 // The family is dropped before its row. A crash in between leaves a row without a family, which
 // means nothing. The other order would leave a family without a row, whose entries the next start
 // would read back into the head.
@@ -346,11 +328,9 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
         err fault = {0};
         // If this write fails, the cut is gone all the same and its row is harmless; but the log
         // cannot be written to, and better this shows now than with the next push.
-        bool written = db_write(&w->db, batch, false, &fault);
-        if (!written) wal_break(w, &fault);
+        if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
         rocksdb_writebatch_destroy(batch);
         cut_free(c);
-        if (written) let_files_go(w);
     }
     wal_give_lead(w);
     return ok;

@@ -311,13 +311,6 @@ bool db_family_flush(struct db *d, void *handle, err *e)
     return !failed(message, "flush", e);
 }
 
-void db_meta_pack(struct db *d)
-{
-    assert(d->rocks && d->meta);
-    // Flushes the family first. It reports nothing; the next write shows what is wrong.
-    rocksdb_compact_range_cf(d->rocks, d->meta, NULL, 0, NULL, 0);
-}
-
 bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e)
 {
     char *message = NULL;

@@ -50,9 +50,6 @@ bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, 
 bool db_family_drop(struct db *d, void *handle, err *e) MUST_CHECK;   // the handle stays valid
 void db_family_release(void *handle);                                 // NULL is fine
 bool db_family_flush(struct db *d, void *handle, err *e) MUST_CHECK;  // begins it, does not wait
-// Puts the rows of the meta family into one table. So RocksDB may delete the write-ahead files that
-// have nothing else which is still needed.
-void db_meta_pack(struct db *d);
 bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e) MUST_CHECK;
 
 // *found false: there is no such row.
@@ -146,7 +143,6 @@ struct wal {
     uint64_t room_until_ns;  // monotonic: until then `room_left` is believed, the disk not asked
     uint64_t room_left;      // bytes of entries that may be written before the disk is asked again
     int64_t wall_ahead_ns;   // wall clock minus boot clock, when last compared
-    int64_t packed_boot_ns;  // when write-ahead files were last let go (db_meta_pack)
     size_t reserved;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/log/wal_int.h"
-#include "lib/await.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/thread.h"
@@ -250,52 +249,6 @@ static void a_dropped_cut_is_gone_and_so_is_an_empty_stream(void **state)
     assert_int_equal(wal_streams(w, streams, COUNT(streams)), 0);
     assert_int_equal(wal_cuts(w, cuts, COUNT(cuts)), 0);
     wal_close(w);
-    dir_remove(dir);
-}
-
-static bool has_text(const char *dir, const char *text)
-{
-    bool found = false;
-    DIR *d = opendir(dir);
-    for (struct dirent *f; (f = readdir(d));) {
-        char path[512];
-        struct buf bytes;
-        err gone = {0};  // RocksDB deletes it meanwhile
-        if (f->d_name[0] == '.' || strcmp(f->d_name, "LOCK") == 0) continue;
-        buf_init(&bytes, NULL, 1 << 26);
-        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
-        if (file_read(path, &bytes, &gone)) found |= str_contains(buf_view(&bytes), str_of(text));
-        buf_release(&bytes);
-    }
-    closedir(d);
-    return found;
-}
-
-// Profiles that are deleted are in no file within three days, also if nothing is pushed any more.
-static void the_bytes_of_a_dropped_cut_are_in_no_file(void **state)
-{
-    (void)state;
-    char dir[DIR_MAX];
-    dir_new(dir);
-    struct wal_options o = options(dir);
-    fake_now = 1000 * NS_PER_S;
-    struct wal *w = reopen(&o, true);
-    struct cut *first = append(w, "sekret-7f3a").cut;
-    assert_true(has_text(dir, "sekret-7f3a"));
-    assert_ok(wal_cut_now(w, e));
-    assert_ok(wal_drop(w, first, e));
-    AWAIT(!has_text(dir, "sekret-7f3a"));
-    // Beside a cut that is used: when an hour has passed since.
-    first = append(w, "sekret-7f3a").cut;
-    assert_ok(wal_cut_now(w, e));
-    struct cut *second = append(w, "b").cut;
-    assert_ok(wal_cut_now(w, e));
-    (void)append(w, "c");
-    assert_ok(wal_drop(w, first, e));
-    fake_now += 3600 * NS_PER_S;
-    assert_ok(wal_drop(w, second, e));
-    AWAIT(!has_text(dir, "sekret-7f3a"));
-    end(w);
     dir_remove(dir);
 }
 
@@ -720,7 +673,6 @@ int main(void)
         cmocka_unit_test(appends_of_many_threads_are_all_there_once_in_order),
         cmocka_unit_test(cuts_close_by_size_and_by_age_of_arrival),
         cmocka_unit_test(a_dropped_cut_is_gone_and_so_is_an_empty_stream),
-        cmocka_unit_test(the_bytes_of_a_dropped_cut_are_in_no_file),
         cmocka_unit_test(pinned_cuts_stay),
         cmocka_unit_test(a_wall_clock_that_jumps_ages_nothing),
         cmocka_unit_test(a_thread_that_stands_still_between_two_clocks_sees_no_jump),
