@@ -31,6 +31,7 @@ BUILDS = "it builds for minutes; tests/run does it. That its presets and targets
 OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
 FAULTY = "it dies or refuses on purpose; tests/system/test_kill_points.py does so at every point"
 WRITES = "it writes a page of the repository; test_docs.py compares what it would write"
+COPIES = "it writes outside of the home; tests/system/test_backup.py runs it"
 # Commands that no test of documents can run, and where they are run instead.
 NOT_HERE = {
     "deploy/run": "it builds and installs packages; tests/deploy runs it",
@@ -54,6 +55,10 @@ NOT_HERE = {
     "tests/lint": "it is a part of tests/run",
     "git ls-files '*.c' '*.h' | xargs clang-format-14 --dry-run --Werror": "it is a part of tests/run",
     "flametree node forget --accept-loss ingester-2 --url http://127.0.0.1:4070": "it needs a directory that is gone; tests/system/test_identity.py runs it",
+    "flametree import --source http://pyroscope:4040 --from now-30d --step 15m --dry-run": "it needs another server; tests/system/test_cli_import.py runs it",
+    "flametree backup ~/.local/share/flametree /mnt/copy": COPIES,
+    "flametree restore --check /mnt/copy": COPIES,
+    "flametree restore /mnt/copy /var/lib/flametree/store": COPIES,
 }
 SHOWS = re.compile(r"flametree (query|top|series|labels|types|diff|ready|formats|manifest|help|completion|config|block)\b(?!.* (-o|>))")
 DAY_NS = 86_400 * 10**9
@@ -110,6 +115,9 @@ def sample_files(home):
     (home / "profiles").mkdir()
     (home / "cpu.pb.gz").write_bytes(Pprof(("main;work", 60_000_000), ("main;idle", 30_000_000)).encode())
     (home / "profiles" / "old.pb").write_bytes(Pprof(("main;old", 1_000_000), time_ns=time.time_ns() - 90 * 86400 * 10**9).encode())
+    (home / "dumps").mkdir()
+    month_ago = time.time() - 30 * 86400
+    (home / "dumps" / time.strftime("cpu-%Y-%m-%dT%H:%M:%S.pb", time.gmtime(month_ago))).write_bytes(Pprof(("main;dumped", 1_000_000)).encode())
     (home / "flametree.yaml").write_text("server:\n  listen: 127.0.0.1:4040\n")
     bin = home / "bin"
     bin.mkdir()
