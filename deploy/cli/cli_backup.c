@@ -16,14 +16,15 @@ static void summarize(const struct copying *k, const char *to)
             " that nothing names any more were deleted\n",
             to, k->objects, text_value(all, (double)k->bytes, TEXT_BYTES), k->copied,
             text_value(copied, (double)k->copied_bytes, TEXT_BYTES), k->deleted);
-    if (k->snapshots > k->root_count)
+    if (k->snapshots > k->root_count) {
         fprintf(stderr,
                 "objects were replaced and deleted meanwhile: %" PRIu64
                 " snapshots of %zu tenants\n",
                 k->snapshots, k->root_count);
+    }
 }
 
-static bool copy(struct cli *c, bool fresh, int *status, err *e)
+static bool copy(struct cli *c, bool fresh, err *e)
 {
     struct copying *k = ARENA_NEW(&c->arena, struct copying);
     if (!k) return arena_fail(&c->arena, e);
@@ -38,13 +39,13 @@ static bool copy(struct cli *c, bool fresh, int *status, err *e)
     cli_progress_erase(&k->progress);
     if (ok) summarize(k, to);
     copying_release(k);
-    (void)status;
     return ok;
 }
 
 bool cli_backup(struct cli *c, int *status, err *e)
 {
-    return copy(c, false, status, e);
+    (void)status;
+    return copy(c, false, e);
 }
 
 static bool check(struct cli *c, err *e)
@@ -73,5 +74,5 @@ bool cli_restore(struct cli *c, int *status, err *e)
                      : "give COPY and the store to restore it to");
         return cli_wrong(status);
     }
-    return only ? check(c, e) : copy(c, true, status, e);
+    return only ? check(c, e) : copy(c, true, e);
 }

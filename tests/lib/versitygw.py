@@ -5,6 +5,7 @@
     tests/lib/versitygw.py -- COMMAND...    runs a command with FLAMETREE_TEST_S3 set to the service's URL
     tests/lib/versitygw.py --build          builds it and says where it is
 """
+import fcntl
 import os
 import shutil
 import subprocess
@@ -19,20 +20,22 @@ VERSION = "v1.8.0"
 
 
 def build():
-    """Path of the program, in build/s3. It takes two minutes of both processors, once."""
+    """Path of the program, in build/s3. It takes two minutes of both processors, once; of tests at the same time one builds and the others wait."""
     folder = os.path.join(TOP, "build/s3")
     path = os.path.join(folder, "versitygw-" + VERSION)
-    if not os.path.exists(path):
-        go = subprocess.run([os.path.join(TOP, "tests/lib/go")], capture_output=True, text=True)
-        if go.returncode:
-            raise RuntimeError(go.stderr.strip())
-        bin_folder = os.path.join(folder, "bin")
-        os.makedirs(bin_folder, exist_ok=True)
-        env = {**os.environ, "GOBIN": bin_folder, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-        done = subprocess.run([go.stdout.strip(), "install", "github.com/versity/versitygw/cmd/versitygw@" + VERSION], env=env, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip().splitlines()[-1])
-        os.rename(os.path.join(bin_folder, "versitygw"), path)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            go = subprocess.run([os.path.join(TOP, "tests/lib/go")], capture_output=True, text=True)
+            if go.returncode:
+                raise RuntimeError(go.stderr.strip())
+            bin_folder = os.path.join(folder, "bin")
+            env = {**os.environ, "GOBIN": bin_folder, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+            done = subprocess.run([go.stdout.strip(), "install", "github.com/versity/versitygw/cmd/versitygw@" + VERSION], env=env, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip().splitlines()[-1])
+            os.rename(os.path.join(bin_folder, "versitygw"), path)
     return path
 
 

@@ -108,7 +108,7 @@ def test_verify_finds_what_is_missing(server):
 
 @pytest.mark.parametrize("args,status,says", [
     (("show", "/nonexistent"), 1, "is no store"),
-    (("show",), 2, "DIR"),
+    (("show",), 2, "manifest show STORE"),
     (("show", "DATA", "--tenant", "a/b"), 2, "cannot be the name of a tenant"),
     (("verify", "DATA", "--format", "xml"), 2, "xml"),
     (("show", "DATA", "--tenant", "anonymus"), 3, "tenant anonymus has no data"),
