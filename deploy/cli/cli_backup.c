@@ -42,6 +42,7 @@ static bool copy(struct cli *c, bool fresh, err *e)
     return ok;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the signature is cli_run
 bool cli_backup(struct cli *c, int *status, err *e)
 {
     (void)status;
