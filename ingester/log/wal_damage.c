@@ -126,16 +126,19 @@ bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut)
 
 // ---- what cuts should hold
 
-// The mark is believed where it says more than the disk has: entries behind those that can be read.
+// The mark is believed where it says more than the disk has: entries behind those that can be read,
+// or how many rows there are at least: each entry behind the mark has one.
 static void expect_marked(struct wal *w)
 {
+    const struct wal_mark *m = &w->found_mark;
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
-        if (!wal_is_marked(w, c->stream, c->number) || w->found_mark.last_seq <= c->last_seq)
-            continue;
+        if (!wal_is_marked(w, c->stream, c->number)) continue;
         assert(lock_is_mine(&w->lock));
-        c->last_seq = w->found_mark.last_seq;
-        c->rows = w->found_mark.rows;
+        bool is_longer = m->last_seq > c->last_seq;
+        c->last_seq = MAX(c->last_seq, m->last_seq);
+        if (!is_longer && c->rows != ROWS_UNKNOWN) continue;
+        c->rows = m->rows == ROWS_UNKNOWN ? ROWS_UNKNOWN : m->rows + (c->last_seq - m->last_seq);
     }
 }
 

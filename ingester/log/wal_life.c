@@ -134,9 +134,11 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
         cut_free(c);
         return false;
     }
-    lock_take(&w->lock);
     if (first && (c->first_seq == 0 || first < c->first_seq)) c->first_seq = first;
     c->last_seq = MAX(last, c->last_seq);
+    // This open may end before the cut is read, and damage may take its end later.
+    if (last && last == c->last_seq && c->rows == ROWS_UNKNOWN) c->rows = wal_read_rows(w, c);
+    lock_take(&w->lock);
     wal_add_cut(w, c);
     w->bytes += c->bytes;
     wal_note_seq(w, c->stream, c->last_seq);
@@ -162,12 +164,18 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
         c->family = NULL;
         return true;
     }
+    bool is_longer = last > c->last_seq;  // a failed write is there
     lock_take(&w->lock);
     if (c->first_seq == 0) c->first_seq = first;
-    if (last > c->last_seq) c->rows = ROWS_UNKNOWN;  // until it is read: a failed write is there
     c->last_seq = MAX(last, c->last_seq);
     wal_note_seq(w, c->stream, c->last_seq);
     lock_give(&w->lock);
+    if (is_longer) {
+        uint64_t rows = wal_read_rows(w, c);
+        lock_take(&w->lock);
+        c->rows = rows;
+        lock_give(&w->lock);
+    }
     return true;
 }
 

@@ -117,6 +117,25 @@ static bool read_kept(const struct cut *c, str key, str value, struct kept *k, e
                    (unsigned long long)c->number);
 }
 
+uint64_t wal_read_rows(struct wal *w, const struct cut *c)
+{
+    struct kept k;
+    char key[8];
+    char *value = NULL;
+    size_t n = 0;
+    err none = {0};
+    uint64_t rows = ROWS_UNKNOWN;
+    assert(c->family && c->last_seq > 0);
+    key_print(c->last_seq, key);
+    if (!db_entry(&w->db, c->family, c->last_seq, &value, &n, &none) || !value) return rows;
+    bool ok = read_kept(c, str_make(key, sizeof key), str_make(value, n), &k, &none);
+    // Only entries of old formats are packed, and these do not say how many rows come before them.
+    if (ok && k.rows != ROWS_UNKNOWN && k.size == 0)
+        rows = k.rows + batch_rows(k.entry.rows) + batch_rows(k.entry.batch);
+    rocksdb_free(value);
+    return rows;
+}
+
 // Reads the entry that others name as their base. A base has no base itself: a chain would make one
 // entry cost as many reads as the chain is long.
 static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
@@ -294,7 +313,8 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     bool damaged = false;
     assert(c->family && !c->in_doubt);
     s.next_seq = MAX(c->read_seq + 1, c->first_seq);
-    s.rows = c->read_seq ? c->rows : 0;
+    // c->rows counts unread entries too, if there are any.
+    s.rows = c->read_seq == 0 ? 0 : c->read_seq == c->last_seq ? c->rows : ROWS_UNKNOWN;
     buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
     bool ok = scan_in_order(&s, &damaged, e);
     if (ok && damaged) ok = scan_by_seq(&s, e);
