@@ -102,11 +102,15 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
         members_probe_failed(m, x->kind, x->id, S("a probe was not answered in time"));
 }
 
-// Is there a member that counts as alive and did not answer? Then the next round begins at once.
-static bool has_suspect(const struct round *r)
+// Is there a member that counts as alive and did not answer? Or one that was not ready, as all are
+// at the start of a cluster?
+static bool has_suspect(struct prober *p, const struct round *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        if (r->members[i].alive && !r->calls[i].http.call.ok) return true;
+        const struct member *x = &r->members[i];
+        if (!x->alive) continue;
+        if (!r->calls[i].http.call.ok) return true;
+        if (members_is_unready(p->options.members, x->kind, x->id)) return true;
     }
     return false;
 }
@@ -152,9 +156,9 @@ static uint64_t go_round(struct prober *p)
     note_skip(p, &fault);
     if (chosen && r.n > 0 && !is_stopping(p, &r.req)) {
         ask(p, &r);
-        // A member that fell silent is asked again after half an interval, so that its end shows
-        // sooner.
-        if (has_suspect(&r)) next = r.began_mono_ns + r.limit_ns;
+        // They are asked again after half an interval, so that the end of a member that fell silent,
+        // and the end of a start, shows sooner.
+        if (has_suspect(p, &r)) next = r.began_mono_ns + r.limit_ns;
         for (size_t i = 0; i < r.n; i++)
             peer_release(&r.calls[i]);
     }

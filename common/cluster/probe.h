@@ -3,9 +3,9 @@
 // probe.h - probes every known node in rounds, and notes what other calls show about liveness.
 //
 // A round asks all members at once and gives them half an interval. The next one comes an interval
-// after it began, or at once when a member that still counts as alive did not answer: with the
-// default interval of 2 s a stopped process is dead after 3 to 5 s, and one that answers again is
-// alive within 2 s.
+// after it began, or half an interval when a member that still counts as alive did not answer or is
+// not ready: with the default interval of 2 s a stopped process is dead after 3 to 5 s, one that
+// answers again is alive within 2 s, and one that has started gets traffic within 1 s.
 //
 // Probes use a separate client: in the common one all connections to a node that hangs or is busy
 // may be taken by calls that wait for it. The process does not probe itself.

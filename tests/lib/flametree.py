@@ -318,12 +318,17 @@ class Cluster:
     server = Flametree.server
 
     def start(self):
-        """Starts what does not run, all at once, and waits for it."""
+        """Starts what does not run, all at once, and waits for it; the first time also until all ingesters get traffic: who asked one before it was
+        ready passes it over until the next probe."""
         began = [m for m in self.members.values() if m.process is None]
         for m in began:
             m.start(wait=False)
         for m in began:
             m.await_ready()
+        if len(began) == len(self.members):
+            for name in ("distributor", "querier"):
+                if name in self.members:
+                    await_("the %s to pass over no ingester" % name, lambda: self[name].metric('flametree_cluster_members{state="alive"}') == len(self.ingesters()))
         return self
 
     def kill(self):
