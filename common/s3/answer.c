@@ -10,11 +10,12 @@ int64_t s3_time(str text)
 {
     char z[64];
     struct tm tm = {0};
-    if (text.n >= sizeof z) return 0;
+    if (text.n == 0 || text.n >= sizeof z) return 0;
     memcpy(z, text.p, text.n);
     z[text.n] = '\0';
     if (!strptime(z, "%Y-%m-%dT%H:%M:%S", &tm)) return 0;
-    return (int64_t)timegm(&tm) * 1000000000;
+    int64_t seconds = (int64_t)timegm(&tm);
+    return seconds > 0 && seconds < INT64_MAX / 1000000000 ? seconds * 1000000000 : 0;
 }
 
 // Takes a copy of the text if the path is that one.

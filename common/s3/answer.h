@@ -50,7 +50,8 @@ struct s3_pending_list {
 };
 bool s3_read_pending(struct arena *a, str xml, struct s3_pending_list *out, err *e) MUST_CHECK;
 
-// "2026-11-26T01:02:03.000Z" or without the fraction, in ns since 1970; 0: it is no time.
+// "2026-11-26T01:02:03.000Z" or without the fraction, in ns since 1970. 0 for all other
+// texts, and for times before 1970 and after 2262.
 int64_t s3_time(str text);
 
 // The end of a multipart upload, and a batch deletion, may be answered with 200 and a refusal.

@@ -10,10 +10,8 @@
 // fault, and RETRY_NS later another caller tries again. After their end each caller is told why.
 #include "s3/creds.h"
 
-#include "codec/json.h"
 #include "codec/url.h"
-#include "s3/answer.h"
-#include "s3/xml.h"
+#include "s3/key_text.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/lock.h"
@@ -86,12 +84,13 @@ static bool set_text(char *to, size_t room, str text, const char *what, err *e)
     return true;
 }
 
-static bool set_keys(struct kept *k, str id, str secret, str token, err *e)
+static bool set_keys(struct kept *k, const struct s3_keys *from, err *e)
 {
-    if (!id.n || !secret.n) return err_set(e, ERR_UNAVAILABLE, "the keys are not there");
-    return set_text(k->id, sizeof k->id, id, "the access key", e) &&
-           set_text(k->secret, sizeof k->secret, secret, "the secret key", e) &&
-           set_text(k->token, sizeof k->token, token, "the session token", e);
+    if (!from->id.n || !from->secret.n)
+        return err_set(e, ERR_UNAVAILABLE, "the keys are not there");
+    return set_text(k->id, sizeof k->id, from->id, "the access key", e) &&
+           set_text(k->secret, sizeof k->secret, from->secret, "the secret key", e) &&
+           set_text(k->token, sizeof k->token, from->token, "the session token", e);
 }
 
 // ---- asking services
@@ -133,37 +132,15 @@ static bool ask(struct s3_creds *c, struct req *r, struct arena *a, const struct
     return ok && arena_ok(a, e);
 }
 
-// {"AccessKeyId": ..., "SecretAccessKey": ..., "Token": ..., "Expiration": ...}
-static bool read_json(struct arena *a, str text, struct kept *k, err *e)
-{
-    struct json_reader j;
-    str id = {0};
-    str secret = {0};
-    str token = {0};
-    str key = {0};
-    json_reader_init(&j, a, text);
-    for (enum json_token t = json_next(&j); t != JSON_END; t = json_next(&j)) {
-        if (t == JSON_FAULT) {
-            *e = j.fault;
-            return err_wrap(e, "keys");
-        }
-        if (t == JSON_KEY) key = j.text;
-        if (t != JSON_STRING) continue;
-        if (str_is(key, "AccessKeyId")) id = j.text;
-        if (str_is(key, "SecretAccessKey")) secret = j.text;
-        if (str_is(key, "Token")) token = j.text;
-        if (str_is(key, "Expiration")) k->ends_wall_ns = s3_time(j.text);
-    }
-    return set_keys(k, id, secret, token, e);
-}
-
 // ---- sources
 
 static bool from_environment(struct kept *k, err *e)
 {
+    const struct s3_keys keys = {str_of(env("AWS_ACCESS_KEY_ID")),
+                                 str_of(env("AWS_SECRET_ACCESS_KEY")),
+                                 str_of(env("AWS_SESSION_TOKEN"))};
     k->ends_wall_ns = INT64_MAX;
-    return set_keys(k, str_of(env("AWS_ACCESS_KEY_ID")), str_of(env("AWS_SECRET_ACCESS_KEY")),
-                    str_of(env("AWS_SESSION_TOKEN")), e);
+    return set_keys(k, &keys, e);
 }
 
 static bool read_text(const char *path, struct buf *b, err *e)
@@ -174,53 +151,17 @@ static bool read_text(const char *path, struct buf *b, err *e)
     return false;
 }
 
-// [profile]
-// aws_access_key_id = ...
 static bool from_file(struct s3_creds *c, struct kept *k, err *e)
 {
     struct buf text;
-    str id = {0};
-    str secret = {0};
-    str token = {0};
-    bool inside = false;
+    struct s3_key_text found;
     if (!read_text(c->path, &text, e)) return false;
-    for (str rest = buf_view(&text); rest.p;) {
-        str value = {0};
-        str line = str_trim(str_split(rest, '\n', &rest));
-        if (!line.n || line.p[0] == '#' || line.p[0] == ';') continue;
-        if (line.p[0] == '[') {
-            inside = str_is(str_trim(str_slice(line, 1, line.n - 1)), c->profile);
-            continue;
-        }
-        str name = str_trim(str_split(line, '=', &value));
-        value = str_trim(value);
-        if (!inside) continue;
-        if (str_is(name, "aws_access_key_id")) id = value;
-        if (str_is(name, "aws_secret_access_key")) secret = value;
-        if (str_is(name, "aws_session_token")) token = value;
-    }
+    s3_keys_of_file(buf_view(&text), str_of(c->profile), &found);
     // The file may be written anew by whoever has the keys renewed, so it is read again in a while.
-    k->ends_wall_ns = token.n ? clock_wall_ns() + 2 * RENEW_NS : INT64_MAX;
-    bool ok =
-        set_keys(k, id, secret, token, e) || err_wrap(e, "profile [%s] of %s", c->profile, c->path);
+    k->ends_wall_ns = found.keys.token.n ? clock_wall_ns() + 2 * RENEW_NS : INT64_MAX;
+    bool ok = set_keys(k, &found.keys, e) || err_wrap(e, "profile [%s] of %s", c->profile, c->path);
     buf_release(&text);
     return ok;
-}
-
-struct sts_reading {
-    struct arena *a;
-    str id, secret, token, ends;
-};
-
-static bool on_sts(void *arg, str path, str text, err *e)
-{
-    struct sts_reading *s = arg;
-    (void)e;
-    if (str_ends(path, S("/Credentials/AccessKeyId"))) s->id = arena_str(s->a, text);
-    if (str_ends(path, S("/Credentials/SecretAccessKey"))) s->secret = arena_str(s->a, text);
-    if (str_ends(path, S("/Credentials/SessionToken"))) s->token = arena_str(s->a, text);
-    if (str_ends(path, S("/Credentials/Expiration"))) s->ends = arena_str(s->a, text);
-    return true;
 }
 
 // "https://sts.example.org" -> address, without a path. AWS_ENDPOINT_URL_STS is for other services.
@@ -238,7 +179,7 @@ static bool from_web_identity(struct s3_creds *c, struct req *r, struct arena *a
 {
     struct buf token;
     struct buf body;
-    struct sts_reading s = {.a = a};
+    struct s3_key_text found = {0};
     struct question q = {.method = "POST", .path = S("/"), .header = {"accept", "text/xml"}};
     const char *session = env("AWS_ROLE_SESSION_NAME");
     str answer = {0};
@@ -252,11 +193,20 @@ static bool from_web_identity(struct s3_creds *c, struct req *r, struct arena *a
     url_encode(&body, str_trim(buf_view(&token)));
     q.body = buf_view(&body);
     q.address = sts_address(c, a, &q.tls);
-    bool ok = buf_ok(&body, e) && ask(c, r, a, &q, &answer, e) && xml_read(answer, on_sts, &s, e);
+    bool ok = buf_ok(&body, e) && ask(c, r, a, &q, &answer, e) &&
+              s3_keys_of_xml(a, answer, &found, e) && set_keys(k, &found.keys, e);
     buf_release(&body);
     buf_release(&token);
-    k->ends_wall_ns = s3_time(s.ends);
-    return ok && set_keys(k, s.id, s.secret, s.token, e);
+    k->ends_wall_ns = found.ends_wall_ns;
+    return ok;
+}
+
+static bool take_json(struct arena *a, str answer, struct kept *k, err *e)
+{
+    struct s3_key_text found;
+    if (!s3_keys_of_json(a, answer, &found, e)) return false;
+    k->ends_wall_ns = found.ends_wall_ns;
+    return set_keys(k, &found.keys, e);
 }
 
 static bool from_container(struct s3_creds *c, struct req *r, struct arena *a, struct kept *k,
@@ -284,7 +234,7 @@ static bool from_container(struct s3_creds *c, struct req *r, struct arena *a, s
         q.header[1] = arena_str(a, secret).p;
     }
     buf_release(&token);
-    return ask(c, r, a, &q, &answer, e) && read_json(a, answer, k, e);
+    return ask(c, r, a, &q, &answer, e) && take_json(a, answer, k, e);
 }
 
 // IMDSv2: a token first, then the name of the role, then its keys.
@@ -311,7 +261,7 @@ static bool from_machine(struct s3_creds *c, struct req *r, struct arena *a, str
     if (!ask(c, r, a, &q, &role, e)) return false;
     role = str_split(str_trim(role), '\n', &answer);
     q.path = arena_printf(a, MACHINE_ROLES "%.*s", STR(role));
-    return ask(c, r, a, &q, &answer, e) && read_json(a, answer, k, e);
+    return ask(c, r, a, &q, &answer, e) && take_json(a, answer, k, e);
 }
 
 static bool read_source(struct s3_creds *c, struct req *r, struct kept *k, err *e)
@@ -395,9 +345,9 @@ struct s3_creds *s3_creds_open(const struct s3_key_options *o, struct client *cl
     if (!id) return c;
     c->known = true;
     c->kept.ends_wall_ns = INT64_MAX;
-    if (set_keys(&c->kept, str_of(o->access_key), str_of(o->secret_key), str_of(o->session_token),
-                 e))
-        return c;
+    const struct s3_keys keys = {str_of(o->access_key), str_of(o->secret_key),
+                                 str_of(o->session_token)};
+    if (set_keys(&c->kept, &keys, e)) return c;
     s3_creds_close(c);
     return NULL;
 }

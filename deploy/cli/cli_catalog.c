@@ -91,7 +91,7 @@ static bool parse_line(struct catalog *c, str line, bool *ok, err *e)
     return !*ok || catalog_put(c, rest, size, crc, e);
 }
 
-static bool parse(struct catalog *c, str all, err *e)
+bool catalog_parse(struct catalog *c, str all, err *e)
 {
     bool ok = str_starts(all, HEAD);
     bool ended = false;
@@ -121,7 +121,7 @@ bool catalog_read(struct catalog *c, struct store *s, struct req *r, err *e)
     if (!store_list(s, r, CATALOG_PREFIX, (str){0}, see, c, e)) return false;
     if (c->object.n == 0) return true;
     buf_init(&b, NULL, CATALOG_MAX);
-    bool ok = store_get(s, r, c->object, &b, e) && parse(c, buf_view(&b), e);
+    bool ok = store_get(s, r, c->object, &b, e) && catalog_parse(c, buf_view(&b), e);
     buf_release(&b);
     return ok;
 }
@@ -135,7 +135,13 @@ static int by_name(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-static bool print(const struct catalog *c, struct buf *b, err *e)
+void catalog_seal(struct buf *lines)
+{
+    if (lines->failed) return;
+    buf_printf(lines, "end %08" PRIx32 "\n", crc32c(0, lines->p, lines->n));
+}
+
+bool catalog_print(const struct catalog *c, struct buf *b, err *e)
 {
     const struct catalog_entry **v = ARENA_ARRAY(c->arena, const struct catalog_entry *, c->n + 1);
     size_t n = 0;
@@ -144,9 +150,12 @@ static bool print(const struct catalog *c, struct buf *b, err *e)
         if (c->v[i].wanted) v[n++] = &c->v[i];
     if (n) qsort(v, n, sizeof *v, by_name);
     buf_str(b, HEAD);
-    for (size_t i = 0; i < n; i++)
-        buf_printf(b, "%08" PRIx32 " %" PRIu64 " %.*s\n", v[i]->crc, v[i]->size, STR(v[i]->name));
-    if (!b->failed) buf_printf(b, "end %08" PRIx32 "\n", crc32c(0, b->p, b->n));
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(b, "%08" PRIx32 " %" PRIu64 " ", v[i]->crc, v[i]->size);
+        buf_str(b, v[i]->name);  // a store of others may have any byte in a name
+        buf_byte(b, '\n');
+    }
+    catalog_seal(b);
     return buf_ok(b, e);
 }
 
@@ -163,7 +172,7 @@ bool catalog_write(struct catalog *c, struct store *s, struct req *r, err *e)
     if (c->object.n && str_cmp(name, c->object) <= 0)
         name = arena_printf(c->arena, "%.*s~", STR(c->object));
     buf_init(&b, NULL, CATALOG_MAX);
-    bool ok = arena_ok(c->arena, e) && print(c, &b, e) &&
+    bool ok = arena_ok(c->arena, e) && catalog_print(c, &b, e) &&
               store_put(s, r, name, buf_view(&b), &existed, e);
     buf_release(&b);
     if (ok) c->object = name;

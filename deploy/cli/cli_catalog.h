@@ -40,6 +40,12 @@ struct catalog_entry *catalog_find(struct catalog *c, str name);
 struct catalog_entry *catalog_put(struct catalog *c, str name, uint64_t size, uint32_t crc,
                                   err *e) MUST_CHECK;
 
+// The bytes of a catalog: reads all entries, or prints the wanted ones, in order of name.
+// catalog_parse fails with data_loss.
+bool catalog_parse(struct catalog *c, str bytes, err *e) MUST_CHECK;
+bool catalog_print(const struct catalog *c, struct buf *out, err *e) MUST_CHECK;
+void catalog_seal(struct buf *lines);  // adds the last line
+
 // Reads the newest catalog of a store; none is no failure. data_loss if it is damaged.
 bool catalog_read(struct catalog *c, struct store *s, struct req *r, err *e) MUST_CHECK;
 // Writes the wanted entries as a new object, whose name becomes c->object.
