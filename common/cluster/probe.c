@@ -156,8 +156,8 @@ static uint64_t go_round(struct prober *p)
     note_skip(p, &fault);
     if (chosen && r.n > 0 && !is_stopping(p, &r.req)) {
         ask(p, &r);
-        // They are asked again after half an interval, so that the end of a member that fell silent,
-        // and the end of a start, shows sooner.
+        // They are asked again after half an interval, so that it shows sooner if one has ended, or
+        // has become ready.
         if (has_suspect(p, &r)) next = r.began_mono_ns + r.limit_ns;
         for (size_t i = 0; i < r.n; i++)
             peer_release(&r.calls[i]);
