@@ -102,9 +102,9 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
         members_probe_failed(m, x->kind, x->id, S("a probe was not answered in time"));
 }
 
-// Is there a member that counts as alive and did not answer? Or one that was not ready, as all are
-// at the start of a cluster?
-static bool has_suspect(struct prober *p, const struct round *r)
+// Is there a member that counts as alive and did not answer, or was not ready? At the start of a
+// cluster none is.
+static bool is_soon_due(struct prober *p, const struct round *r)
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct member *x = &r->members[i];
@@ -158,7 +158,7 @@ static uint64_t go_round(struct prober *p)
         ask(p, &r);
         // They are asked again after half an interval, so that it shows sooner if one has ended, or
         // has become ready.
-        if (has_suspect(p, &r)) next = r.began_mono_ns + r.limit_ns;
+        if (is_soon_due(p, &r)) next = r.began_mono_ns + r.limit_ns;
         for (size_t i = 0; i < r.n; i++)
             peer_release(&r.calls[i]);
     }

@@ -4,6 +4,7 @@
 //
 // All texts of a result are views of the input, or live in the arena. `ends_wall_ns` is 0 where the
 // text does not tell when the keys end. A text without keys is no failure: id and secret are empty.
+// One that is no JSON or no XML is.
 #pragma once
 
 #include "s3/sign.h"

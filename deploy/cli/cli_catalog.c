@@ -45,6 +45,10 @@ struct catalog_entry *catalog_put(struct catalog *c, str name, uint64_t size, ui
 {
     struct catalog_entry *at = catalog_find(c, name);
     if (!at) {
+        if (str_find(name, '\n') < name.n) {
+            err_set(e, ERR_INVALID_ARGUMENT, "an object's name has a line end: %.*s", STR(name));
+            return NULL;
+        }
         if (!arena_grow(c->arena, &c->v, &c->cap, c->n + 1, sizeof *c->v)) {
             (void)arena_fail(c->arena, e);
             return NULL;
@@ -152,7 +156,7 @@ bool catalog_print(const struct catalog *c, struct buf *b, err *e)
     buf_str(b, HEAD);
     for (size_t i = 0; i < n; i++) {
         buf_printf(b, "%08" PRIx32 " %" PRIu64 " ", v[i]->crc, v[i]->size);
-        buf_str(b, v[i]->name);  // a store of others may have any byte in a name
+        buf_str(b, v[i]->name);  // whole, whatever bytes it has
         buf_byte(b, '\n');
     }
     catalog_seal(b);

@@ -36,7 +36,8 @@ void catalog_release(struct catalog *c);
 
 // The entry of a name, or NULL.
 struct catalog_entry *catalog_find(struct catalog *c, str name);
-// Adds an entry, or replaces the numbers of the one that there is; NULL without memory.
+// Adds an entry, or replaces the numbers of the one that there is. NULL without memory, and with
+// invalid_argument for a name with a line end, which no line can have.
 struct catalog_entry *catalog_put(struct catalog *c, str name, uint64_t size, uint32_t crc,
                                   err *e) MUST_CHECK;
 

@@ -42,7 +42,7 @@ struct cut {
     uint64_t read_seq;      // the head was given the entries up to this one
     uint64_t bytes;         // of its entries
     uint64_t news_bytes;    // of these, what they bring besides their rows; 0 in one that was found
-    uint64_t rows;          // of its entries, or ROWS_UNKNOWN (damaged, or of an older program)
+    uint64_t rows;          // of its entries; at least, until it is read; or ROWS_UNKNOWN (damaged)
     uint64_t lost_entries;  // acknowledged, and not readable any more
     uint64_t lost_rows;     // of these, at least
     int64_t opened_wall_ns;  // arrival of its first entry

@@ -8,6 +8,7 @@
 //     within a cut         seqs have no gaps: an entry is written only after those before it landed
 //     the end of a cut     is in the row of the cut, once it closed; in the first seq of the next
 //                          cut; in the mark
+//     the rows of a cut    are in its row, once it closed; in its last entry; in the mark
 //
 // The mark is a file beside RocksDB's, <log>/ACKNOWLEDGED. Once a second it says how far the newest
 // cut is acknowledged. It is written after the entries that it counts were synced, so it is never

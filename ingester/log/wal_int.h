@@ -78,8 +78,9 @@ void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str va
 
 // ---- entries (wal_read.c)
 uint64_t batch_rows(str rows);  // the number of records in a message LogRows or Batch
-// The number of rows of a cut, by its last entry; ROWS_UNKNOWN if that cannot be read.
-uint64_t wal_read_rows(struct wal *w, const struct cut *c);
+// The number of rows of a cut up to an entry, as this entry tells; ROWS_UNKNOWN if it cannot be
+// read.
+uint64_t wal_read_rows(struct wal *w, const struct cut *c, uint64_t seq);
 
 // ---- the log
 // A caller of wal_append, on that caller's stack.

@@ -5,7 +5,8 @@
 // An open, the first one and each after a failed write:
 //
 //     1. The database is opened with all its families (wal_db.c).
-//     2. Each family becomes a cut, or is matched with the cut that the process has already.
+//     2. Each family becomes a cut, or is matched with the cut that the process has already. How
+//        many rows it has is asked of its last entry, where its meta row does not tell.
 //     3. At the first open the seqs that each cut should have are worked out (wal_damage.c).
 //     4. Cuts and streams of which nothing is left are taken out; the meta rows of all others are
 //        written anew.
@@ -137,7 +138,7 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
     if (first && (c->first_seq == 0 || first < c->first_seq)) c->first_seq = first;
     c->last_seq = MAX(last, c->last_seq);
     // This open may end before the cut is read, and damage may take its end later.
-    if (last && last == c->last_seq && c->rows == ROWS_UNKNOWN) c->rows = wal_read_rows(w, c);
+    if (last && last == c->last_seq && c->rows == ROWS_UNKNOWN) c->rows = wal_read_rows(w, c, last);
     lock_take(&w->lock);
     wal_add_cut(w, c);
     w->bytes += c->bytes;
@@ -164,18 +165,14 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
         c->family = NULL;
         return true;
     }
-    bool is_longer = last > c->last_seq;  // a failed write is there
+    // A failed write is there. As for a cut that was found: damage may come before it is read.
+    uint64_t rows = last > c->last_seq ? wal_read_rows(w, c, last) : c->rows;
     lock_take(&w->lock);
     if (c->first_seq == 0) c->first_seq = first;
+    c->rows = rows;
     c->last_seq = MAX(last, c->last_seq);
     wal_note_seq(w, c->stream, c->last_seq);
     lock_give(&w->lock);
-    if (is_longer) {
-        uint64_t rows = wal_read_rows(w, c);
-        lock_take(&w->lock);
-        c->rows = rows;
-        lock_give(&w->lock);
-    }
     return true;
 }
 

@@ -117,7 +117,7 @@ static bool read_kept(const struct cut *c, str key, str value, struct kept *k, e
                    (unsigned long long)c->number);
 }
 
-uint64_t wal_read_rows(struct wal *w, const struct cut *c)
+uint64_t wal_read_rows(struct wal *w, const struct cut *c, uint64_t seq)
 {
     struct kept k;
     char key[8];
@@ -125,9 +125,9 @@ uint64_t wal_read_rows(struct wal *w, const struct cut *c)
     size_t n = 0;
     err none = {0};
     uint64_t rows = ROWS_UNKNOWN;
-    assert(c->family && c->last_seq > 0);
-    key_print(c->last_seq, key);
-    if (!db_entry(&w->db, c->family, c->last_seq, &value, &n, &none) || !value) return rows;
+    assert(c->family && seq > 0);
+    key_print(seq, key);
+    if (!db_entry(&w->db, c->family, seq, &value, &n, &none) || !value) return rows;
     bool ok = read_kept(c, str_make(key, sizeof key), str_make(value, n), &k, &none);
     // Only entries of old formats are packed, and these do not say how many rows come before them.
     if (ok && k.rows != ROWS_UNKNOWN && k.size == 0)

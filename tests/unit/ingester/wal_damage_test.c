@@ -64,6 +64,16 @@ static uint64_t rows_until(uint64_t n)
     return rows;
 }
 
+static struct wal *open_begun(const char *dir)
+{
+    struct wal_options o = options(dir);
+    err fault = {0};
+    struct wal *w = wal_open(&o, &fault);
+    assert_non_null(w);
+    assert_ok(wal_begin(w, e));
+    return w;
+}
+
 static void fill(struct wal *w, uint64_t n)
 {
     struct buf bytes;
@@ -243,9 +253,7 @@ static void logs_make(struct logs *l)
     dir_new(dir);
     dir_new(l->fresh);
     dir_new(l->started);
-    struct wal_options o = options(dir);
-    struct wal *w = wal_open(&o, &(err){0});
-    assert_ok(wal_begin(w, e));
+    struct wal *w = open_begun(dir);
     fill(w, ENTRIES);
     wal_tick(w);
     copy_files(dir, l->fresh);
@@ -393,6 +401,21 @@ static bool fail_write(const char *name)
     errno = EIO;
     return true;
 }
+
+// The push of batch i is refused, although its entry is there.
+static void fail_one(struct wal *w, uint64_t i)
+{
+    struct buf bytes;
+    struct wal_place place;
+    err fault = {0};
+    buf_init(&bytes, NULL, 1 << 20);
+    put_batch(&bytes, i);
+    struct wal_item item = {.rows = buf_view(&bytes), .count = rows_of(i)};
+    fault_on(fail_write);
+    assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
+    fault_on(NULL);
+    buf_release(&bytes);
+}
 #endif
 
 // Its repeated push is acknowledged, since the entry is there, and no later cut tells of it.
@@ -402,25 +425,14 @@ static void an_entry_of_a_failed_write_is_expected_as_well(void **state)
 #ifdef FT_FAULTS
     char dir[DIR_MAX];
     char copy[DIR_MAX];
-    struct buf bytes;
     struct back b;
     struct files tables;
-    struct wal_place place;
-    err fault = {0};
     dir_new(dir);
     dir_new(copy);
-    buf_init(&bytes, NULL, 1 << 20);
-    struct wal_options o = options(dir);
-    struct wal *w = wal_open(&o, &fault);
-    assert_non_null(w);
-    assert_ok(wal_begin(w, e));
+    struct wal *w = open_begun(dir);
     fill(w, 5);
     wal_tick(w);
-    put_batch(&bytes, 6);
-    struct wal_item item = {.rows = buf_view(&bytes), .count = rows_of(6)};
-    fault_on(fail_write);
-    assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
-    fault_on(NULL);
+    fail_one(w, 6);
     assert_ok(wal_recover(w, e));
     assert_ok(wal_begin(w, e));
     copy_files(dir, copy);
@@ -432,7 +444,6 @@ static void an_entry_of_a_failed_write_is_expected_as_well(void **state)
         damage_file(copy, tables.names[i], GONE, 0);
     check_back(copy, 6, &b, "all tables are gone");
     assert_int_equal(b.lost_entries, 6);
-    buf_release(&bytes);
     dir_remove(copy);
     dir_remove(dir);
 #endif
@@ -475,25 +486,14 @@ static void missing_profiles_are_counted_when_the_open_before_ended_half_way(voi
 #ifdef FT_FAULTS
     for (enum half_way way = 0; way < HALF_WAYS; way++) {
         char dir[DIR_MAX];
-        struct buf bytes;
-        struct wal_place place;
-        err fault = {0};
         uint64_t lost = 0;
         unsigned entries = 3;  // of one block of a table: none of them can be read without it
         dir_new(dir);
-        buf_init(&bytes, NULL, 1 << 20);
-        struct wal_options o = options(dir);
-        struct wal *w = wal_open(&o, &fault);
-        assert_non_null(w);
-        assert_ok(wal_begin(w, e));
+        struct wal *w = open_begun(dir);
         fill(w, entries);
         wal_tick(w);
         if (way == FAILED_WRITE) {
-            put_batch(&bytes, ++entries);
-            struct wal_item item = {.rows = buf_view(&bytes), .count = rows_of(entries)};
-            fault_on(fail_write);
-            assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
-            fault_on(NULL);
+            fail_one(w, ++entries);
             assert_ok(wal_recover(w, e));
         }
         for (size_t i = 0;; i++) {
@@ -516,7 +516,6 @@ static void missing_profiles_are_counted_when_the_open_before_ended_half_way(voi
         assert_true(lost > 0);
         wal_drain(w);
         wal_close(w);
-        buf_release(&bytes);
         dir_remove(dir);
     }
 #endif
@@ -531,9 +530,7 @@ static void a_torn_tail_is_no_damage(void **state)
     struct back b;
     dir_new(dir);
     dir_new(torn);
-    struct wal_options o = options(dir);
-    struct wal *w = wal_open(&o, &(err){0});
-    assert_ok(wal_begin(w, e));
+    struct wal *w = open_begun(dir);
     fill(w, 20);
     copy_files(dir, torn);
     find_files(torn, ".log", &files);
