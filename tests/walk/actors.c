@@ -114,7 +114,7 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     pb_put_bytes(&message, 1, batch_of(&r.arena, w, rows, attempt));
     bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
     for (unsigned k = 0; k < rows->n; k++)
-        w->rows[rows->numbers[k]].holders |= (unsigned)ok << (n - w->nodes);
+        atomic_fetch_or(&w->rows[rows->numbers[k]].holders, (unsigned)ok << (n - w->nodes));
     if (!ok && e.code != ERR_UNAVAILABLE) world_fault(w, "push: %s: %s", err_name(e.code), e.msg);
     buf_release(&message);
     buf_release(&answer);

@@ -79,7 +79,7 @@ struct pushed {
     unsigned pod;
     unsigned home;  // the ingester that gets it first
     _Atomic bool acked;
-    unsigned holders;  // bits of the ingesters that took it
+    _Atomic unsigned holders;  // bits of the ingesters that took it
 };
 
 struct node {
