@@ -184,14 +184,14 @@ static void stop(void *self)
     mem_must_free(q);
 }
 
-static bool page_from_disk(void *arg, str name, size_t n, char *to)
+static bool page_from_disk(void *arg, str name, uint64_t at, size_t n, char *to)
 {
-    return disk_cache_get(arg, name, 0, n, to);
+    return disk_cache_get(arg, name, at, n, to);
 }
 
-static void page_to_disk(void *arg, str name, str bytes)
+static void page_to_disk(void *arg, str name, uint64_t at, str bytes)
 {
-    disk_cache_put(arg, name, 0, bytes);
+    disk_cache_put(arg, name, at, bytes);
 }
 
 // For buckets only: blocks of a local store are files of the same disk. Without it all works, only

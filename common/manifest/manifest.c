@@ -470,13 +470,12 @@ bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t aft
     return true;
 }
 
-// The page, if `base` has it: with a reference. The hash is compared as well as the id, because a
-// store that was put back from a backup may have another page under the same id.
+// The page, if `base` has it, in whichever object: with a reference. The id says nothing: a store
+// that was put back from a backup may have another page under it.
 static struct page *page_of(const struct manifest *base, const struct page_ref *ref)
 {
     const struct page_ref *b = base ? manifest_page_ref(base, ref->kind, ref->window) : NULL;
-    bool same = b && id128_eq(b->id, ref->id) && b->hash == ref->hash;
-    return same ? page_hold(base->pages[b - base->refs_of]) : NULL;
+    return b && page_ref_same(b, ref) ? page_hold(base->pages[b - base->refs_of]) : NULL;
 }
 
 // An object that is shorter than the LIST or the root said is damaged. False.
@@ -517,7 +516,7 @@ static struct page *kept_page(struct manifests *ms, struct req *r, const struct 
     char *to = name.p ? mem_alloc(ms->memory, ref->bytes, &ignored) : NULL;
     struct page *page = NULL;
     if (!to) return NULL;
-    if (ms->keeper.get(ms->keeper.arg, name, ref->bytes, to) &&
+    if (ms->keeper.get(ms->keeper.arg, name, ref->at, ref->bytes, to) &&
         hash_str(str_make(to, ref->bytes)) == ref->hash) {
         page = page_parse(m->arena.budget, m->tenant, ref, str_make(to, ref->bytes), &ignored);
     }
@@ -538,6 +537,7 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
     for (size_t i = first; ok && i < end; i++) {
         if (m->pages[i]) continue;
         v[n++] = (struct store_read){.name = name_page(&r->arena, m->tenant, m->refs_of[i].id),
+                                     .at = m->refs_of[i].at,
                                      .n = m->refs_of[i].bytes,
                                      .to = at};
         at += m->refs_of[i].bytes;
@@ -551,7 +551,7 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
         if (m->pages[i]) continue;
         ok = take_page(m, i, &v[n], e);
         if (ok && ms->keeper.put)
-            ms->keeper.put(ms->keeper.arg, v[n].name, str_make(v[n].to, v[n].n));
+            ms->keeper.put(ms->keeper.arg, v[n].name, v[n].at, str_make(v[n].to, v[n].n));
         n++;
     }
     mem_free(ms->memory, room, bytes);

@@ -112,12 +112,13 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns);
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
 void manifests_close(struct manifests *ms);  // after the last manifest_unref; NULL: nothing
 
-// Bytes of pages on this machine, for a store that is reached over a network. `get` may find a page
-// of n bytes or not, `put` may keep it or not; both may be called by any thread at any time until
-// manifests_close. A page that `get` finds counts only if it has the hash that the root says.
+// Bytes of pages on this machine, for a store that is reached over a network. `get` may find the n
+// bytes of a page, which begins at `at` in the object, or not; `put` may keep them or not. Both may
+// be called by any thread at any time until manifests_close. A page that `get` finds counts only if
+// it has the hash that the root says.
 struct manifest_page_keeper {
-    bool (*get)(void *arg, str name, size_t n, char *to);
-    void (*put)(void *arg, str name, str bytes);
+    bool (*get)(void *arg, str name, uint64_t at, size_t n, char *to);
+    void (*put)(void *arg, str name, uint64_t at, str bytes);
     void *arg;
 };
 void manifests_keep_pages(struct manifests *ms, const struct manifest_page_keeper *keeper);
@@ -295,10 +296,12 @@ struct manifest_about {
 void manifest_tell(const struct manifest *m, struct manifest_about *out);
 
 struct manifest_page {
-    id128 id;
+    id128 id;  // of its object, in which other pages may be
     enum block_kind kind;
     int64_t window;
     uint64_t bytes;
+    uint64_t at;  // where in the object it begins
+    uint64_t object_bytes;
     size_t blocks;
 };
 bool manifest_page_at(const struct manifest *m, size_t i, struct manifest_page *out);

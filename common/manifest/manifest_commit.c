@@ -6,7 +6,8 @@
 //     1. find the newest version with a LIST
 //     2. check that all blocks which the change replaces or needs are live (check_inputs), that no
 //        other leaf absorbed its segments (check_sources), that the sums of expired leaves stay
-//     3. write the pages that change, under new ids; no version names them yet
+//     3. write the pages that change, as an object under a new id (manifest_draft.c,
+//        manifest_bundle.c); no version names it yet
 //     4. check that the blocks of the change are in the store: a sweep elsewhere whose clock is
 //        days ahead may have taken them for orphans
 //     5. create root v + 1: the moment at which every reader sees the whole change
@@ -29,7 +30,7 @@
 // blocks. A store's aborted means that a request failed; the caller gets unavailable.
 #include "base/fault.h"
 #include "base/hash.h"
-#include "manifest/manifest_int.h"
+#include "manifest/manifest_commit_int.h"
 #include "sys/rand.h"
 
 #include <inttypes.h>
@@ -39,40 +40,6 @@
 
 // A check of the change's blocks (step 4) holds so long: attempts after a lost race go without.
 #define CHECK_GOOD_NS (60 * NS_PER_S)
-
-// A page that was written for this change.
-struct written {
-    struct page_ref ref;
-    struct page *page;
-    id128 from;  // the page that it replaces; zeros: none
-    bool empty;  // nothing is left: the version has no such page
-};
-
-struct work {
-    struct manifests *ms;
-    struct req *r;
-    str tenant;
-    const struct manifest_change *change;
-    const struct manifest_cleaning *cleaning;  // or NULL
-    struct mem_budget *memory;                 // of the version that it makes
-    id128 nonce;
-    struct arena arena;  // of the whole change
-    id128 *gone;         // all blocks that leave, removed and expired ones, in order
-    size_t gone_count;
-    id128 *removed;           // the removed ones alone, in order
-    id128 *expired;           // the expired ones alone, in order
-    str *forget;              // names that the cleaning drops from the garbage list, in order
-    struct written *written;  // pages written by this attempt and earlier ones
-    size_t made_count;
-    size_t made_room;
-    bool refused;             // by our own verdict, see above: only then the code may be aborted
-    bool unknown;             // a root was sent, and nobody knows whether it landed
-    bool checked;             // the change's blocks were found in the store,
-    int64_t checked_boot_ns;  // at this time since boot
-    // of this attempt
-    const struct manifest *base;
-    int64_t now_ns;
-};
 
 static int by_str(const void *a, const void *b)
 {
@@ -98,6 +65,7 @@ static bool work_begin(struct work *w, err *e)
     const struct manifest_change *c = w->change;
     assert(w->memory && c);
     arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
+    buf_init(&w->bundle, w->ms->memory, MANIFEST_PAGE_MAX);
     rand_bytes(w->nonce.b, sizeof w->nonce.b);
     if (!manifest_change_check(&w->arena, c, e)) return false;
     w->gone_count = c->remove_count + c->expire_count;
@@ -120,6 +88,7 @@ static void work_end(struct work *w)
 {
     for (size_t i = 0; i < w->made_count; i++)
         page_unref(w->written[i].page);
+    buf_release(&w->bundle);
     arena_release(&w->arena);
 }
 
@@ -251,270 +220,7 @@ static bool is_there(const struct work *w)
     return c->add_count > 0 || tombstones_are_there(w->base, c);
 }
 
-// ---- pages
-
-// The kind and window of a page that the change makes anew.
-struct touched {
-    enum block_kind kind;
-    int64_t window;
-};
-
-static int by_kind_window(const void *a, const void *b)
-{
-    const struct touched *x = a;
-    const struct touched *y = b;
-    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    return x->window < y->window ? -1 : x->window > y->window;
-}
-
-static bool touch_all(struct work *w, struct touched **out, size_t *count, err *e)
-{
-    const struct manifest_change *c = w->change;
-    size_t n = 0;
-    size_t more = w->cleaning ? w->cleaning->page_count : 0;
-    struct touched *v = ARENA_ARRAY(&w->arena, struct touched, c->add_count + w->gone_count + more);
-    if (!v) return arena_fail(&w->arena, e);
-    for (size_t i = 0; i < c->add_count; i++)
-        v[n++] =
-            (struct touched){c->add[i].kind, manifest_window(c->add[i].kind, c->add[i].from_hour)};
-    for (size_t i = 0; i < w->gone_count; i++) {
-        const struct manifest_block *b = manifest_find(w->base, w->gone[i]);
-        assert(b);  // check_inputs saw to it
-        v[n++] = (struct touched){b->kind, manifest_window(b->kind, b->from_hour)};
-    }
-    for (size_t i = 0; i < more; i++) {
-        const struct page_ref *p = &w->cleaning->pages[i];
-        if (manifest_page(w->base, p->kind, p->window))
-            v[n++] = (struct touched){p->kind, p->window};
-    }
-    assert(n <= c->add_count + w->gone_count + more);
-    qsort(v, n, sizeof *v, by_kind_window);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || by_kind_window(&v[i - 1], &v[i]) != 0) v[kept++] = v[i];
-    *out = v;
-    *count = kept;
-    return true;
-}
-
-static bool is_cleaned(const struct work *w, const struct touched *t)
-{
-    for (size_t i = 0; w->cleaning && i < w->cleaning->page_count; i++) {
-        const struct page_ref *p = &w->cleaning->pages[i];
-        if (p->kind == t->kind && p->window == t->window) return true;
-    }
-    return false;
-}
-
-struct sources {
-    const struct segment_run *v;
-    size_t n;
-};
-
-// Those of a leaf's sources that no block of the change names.
-static struct sources unclaimed(struct work *w, struct sources all)
-{
-    for (size_t i = 0; i < w->change->add_count && all.n; i++) {
-        const struct manifest_block *b = &w->change->add[i];
-        if (b->source_count)
-            all.v =
-                segment_runs_minus(&w->arena, all.v, all.n, b->sources, b->source_count, &all.n);
-    }
-    return all;
-}
-
-static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
-{
-    const struct manifest_cleaning *k = w->cleaning;
-    all.v = k->keep_sources(k->arg, &w->arena, all.v, all.n, since_ns, &all.n);
-    assert(all.v || all.n == 0);
-    return all;
-}
-
-// What a page must remember of a block that leaves; NULL: nothing. An expired leaf counts on in its
-// parents. Sources of a replaced leaf that no successor names must stay absorbed.
-static const struct past_block *past_of(struct work *w, const struct manifest_block *b)
-{
-    assert(b && ids_have(w->gone, w->gone_count, b->id));
-    bool expired = ids_have(w->expired, w->change->expire_count, b->id);
-    struct sources left = {b->sources, b->source_count};
-    if (b->kind != BLOCK_RAW) return NULL;
-    if (!expired) left = unclaimed(w, left);
-    if (!expired && left.n == 0) return NULL;
-    struct past_block *p = ARENA_NEW(&w->arena, struct past_block);
-    if (p) *p = (struct past_block){b->id, expired, w->now_ns, left.v, left.n};
-    return p;
-}
-
-// The block without sources that nobody needs any more; without memory (draft_page asks the arena
-// afterwards) as it is.
-static const struct manifest_block *clean_block(struct work *w, const struct manifest_block *b)
-{
-    struct sources left = kept(w, (struct sources){b->sources, b->source_count}, b->made_ns);
-    if (left.v == b->sources) return b;
-
-    struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
-    if (!copy) return b;
-    *copy = *b;
-    copy->sources = left.v;
-    copy->source_count = (uint32_t)left.n;
-    return copy;
-}
-
-// The past leaf without what nobody needs any more; NULL: it can be forgotten as a whole.
-static const struct past_block *clean_past(struct work *w, const struct past_block *p)
-{
-    assert(p);
-    struct past_block *copy = ARENA_NEW(&w->arena, struct past_block);
-    if (!copy) return p;
-    *copy = *p;
-    struct sources left = kept(w, (struct sources){p->sources, p->source_count}, p->removed_ns);
-    copy->sources = left.v;
-    copy->source_count = left.n;
-    copy->expired = p->expired && w->cleaning->keep_past(w->cleaning->arg, p);
-    return copy->expired || left.n ? copy : NULL;
-}
-
-static int by_block(const void *a, const void *b)
-{
-    return manifest_block_cmp(*(const struct manifest_block *const *)a,
-                              *(const struct manifest_block *const *)b);
-}
-
-// What the new page takes over from the old one.
-static void draft_old(struct work *w, struct page_draft *d, const struct page *p, bool clean)
-{
-    size_t n = 0;
-    const struct past_block **before = page_past(&w->arena, p, &n);
-    for (size_t i = 0; i < p->block_count; i++) {
-        const struct manifest_block *b = &p->blocks[i];
-        if (ids_have(w->gone, w->gone_count, b->id)) {
-            const struct past_block *past = past_of(w, b);
-            if (past) d->past[d->past_count++] = past;
-        } else {
-            d->blocks[d->block_count++] = clean ? clean_block(w, b) : b;
-        }
-    }
-    for (size_t i = 0; before && i < n; i++) {
-        const struct past_block *past = clean ? clean_past(w, before[i]) : before[i];
-        if (past) d->past[d->past_count++] = past;
-    }
-}
-
-// The blocks that the change adds to this page, dated by the version.
-static bool draft_new(struct work *w, struct page_draft *d, err *e)
-{
-    for (size_t i = 0; i < w->change->add_count; i++) {
-        const struct manifest_block *b = &w->change->add[i];
-        if (b->kind != d->kind || manifest_window(b->kind, b->from_hour) != d->window) continue;
-        struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
-        if (!copy) return arena_fail(&w->arena, e);
-        *copy = *b;
-        copy->made_ns = w->now_ns;
-        d->blocks[d->block_count++] = copy;
-    }
-    return true;
-}
-
-static bool draft_page(struct work *w, const struct touched *t, const struct page *old,
-                       struct page_draft *d, err *e)
-{
-    size_t blocks = old ? old->block_count : 0;
-    size_t past = old ? old->expired_count + old->past_count : 0;
-    *d = (struct page_draft){.kind = t->kind, .window = t->window};
-    d->blocks =
-        ARENA_ARRAY(&w->arena, const struct manifest_block *, blocks + w->change->add_count);
-    d->past = ARENA_ARRAY(&w->arena, const struct past_block *, blocks + past);
-    if (!d->blocks || !d->past) return arena_fail(&w->arena, e);
-    if (old) draft_old(w, d, old, is_cleaned(w, t));
-    if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
-    assert(d->block_count <= blocks + w->change->add_count && d->past_count <= blocks + past);
-    qsort(d->blocks, d->block_count, sizeof *d->blocks, by_block);
-    qsort(d->past, d->past_count, sizeof *d->past, past_cmp);
-    return arena_ok(&w->arena, e);
-}
-
-static id128 new_id(const struct work *w)
-{
-    uint8_t random[10];
-    rand_bytes(random, sizeof random);
-    return ulid_make((uint64_t)(MAX(w->now_ns, 0) / NS_PER_MS), random);
-}
-
-// Writes a page. It is parsed from its own bytes first: a page that could not be read is never
-// written. Its id is new, so it cannot exist.
-static bool write_page(struct work *w, const struct page_draft *d, struct written *m, err *e)
-{
-    struct buf bytes;
-    assert(d->block_count + d->past_count > 0);
-    buf_init(&bytes, w->ms->memory, MANIFEST_PAGE_MAX);
-    page_print(d, &bytes);
-    bool ok = buf_ok(&bytes, e);
-    if (ok) {
-        m->ref =
-            (struct page_ref){new_id(w), d->kind, d->window, bytes.n, hash_str(buf_view(&bytes))};
-        m->page = page_parse(w->memory, w->tenant, &m->ref, buf_view(&bytes), e);
-        str name = name_page(&w->arena, w->tenant, m->ref.id);
-        FAULT("manifest.page.before");
-        ok = m->page && arena_ok(&w->arena, e) &&
-             store_put_unique(w->ms->store, w->r, name, buf_view(&bytes), e);
-        FAULT("manifest.page.after");
-    }
-    buf_release(&bytes);
-    if (ok) return true;
-    page_unref(m->page);
-    m->page = NULL;
-    return err_wrap(e, "manifest page");
-}
-
-static const struct page_ref *ref_of(const struct manifest *m, const struct touched *t)
-{
-    return manifest_page_ref(m, t->kind, t->window);
-}
-
-// The page of this change for t: that of an earlier attempt if it replaces the same page.
-static struct written *make_page(struct work *w, const struct touched *t, err *e)
-{
-    const struct page_ref *old = ref_of(w->base, t);
-    id128 from = old ? old->id : (id128){0};
-    for (size_t i = 0; i < w->made_count; i++) {
-        struct written *m = &w->written[i];
-        if (m->ref.kind == t->kind && m->ref.window == t->window && id128_eq(m->from, from))
-            return m;
-    }
-    struct page_draft d = {0};
-    struct written m = {.ref = {.kind = t->kind, .window = t->window}, .from = from};
-    if (!arena_grow(&w->arena, &w->written, &w->made_room, w->made_count + 1, sizeof m)) {
-        (void)arena_fail(&w->arena, e);
-        return NULL;
-    }
-    if (!draft_page(w, t, manifest_page(w->base, t->kind, t->window), &d, e)) return NULL;
-    m.empty = d.block_count == 0 && d.past_count == 0;
-    if (!m.empty && !write_page(w, &d, &m, e)) return NULL;
-    w->written[w->made_count] = m;
-    return &w->written[w->made_count++];
-}
-
 // ---- the root
-
-static int by_ref(const void *a, const void *b)
-{
-    const struct page_ref *x = a;
-    const struct page_ref *y = b;
-    struct touched s = {x->kind, x->window};
-    struct touched t = {y->kind, y->window};
-    return by_kind_window(&s, &t);
-}
-
-static struct page *page_with(const struct work *w, const struct page_ref *ref)
-{
-    const struct page_ref *old = manifest_page_ref(w->base, ref->kind, ref->window);
-    if (old && id128_eq(old->id, ref->id)) return w->base->pages[old - w->base->refs_of];
-    for (size_t i = 0; i < w->made_count; i++)
-        if (w->written[i].page && id128_eq(w->written[i].ref.id, ref->id))
-            return w->written[i].page;
-    abort();  // draft_root names only pages of the base and those that make_page made
-}
 
 static bool is_forgotten(const struct work *w, str name)
 {
@@ -527,12 +233,53 @@ static void throw_away(struct work *w, struct manifest *root, str name, uint64_t
     root->garbage[root->garbage_count++] = (struct garbage){name, bytes, w->now_ns};
 }
 
-// The garbage of the next version: that of the base without what the sweep deleted, the blocks that
-// leave, and the pages that are replaced. All stand there with the time of their removal.
-static bool list_garbage(struct work *w, struct manifest *root, const struct touched *t, size_t n,
+static int by_object(const void *a, const void *b)
+{
+    const struct page_ref *x = a;
+    const struct page_ref *y = b;
+    return memcmp(x->id.b, y->id.b, sizeof x->id.b);
+}
+
+// References of different objects, in the order of these.
+static bool sort_objects(struct work *w, const struct manifest *m, struct page_ref **out, size_t *n,
                          err *e)
 {
+    struct page_ref *v = ARENA_ARRAY(&w->arena, struct page_ref, m->page_count);
+    *n = 0;
+    *out = v;
+    if (!v) return arena_fail(&w->arena, e);
+    if (m->page_count) memcpy(v, m->refs_of, m->page_count * sizeof *v);
+    if (m->page_count) qsort(v, m->page_count, sizeof *v, by_object);
+    for (size_t i = 0; i < m->page_count; i++)
+        if (i == 0 || by_object(&v[*n - 1], &v[i]) != 0) v[(*n)++] = v[i];
+    return true;
+}
+
+// Objects of pages that no page of the next version is in.
+static bool throw_pages(struct work *w, struct manifest *root, const struct page_ref *had,
+                        size_t had_n, err *e)
+{
+    struct page_ref *has = NULL;
+    size_t n = 0;
+    if (!sort_objects(w, root, &has, &n, e)) return false;
+    for (size_t i = 0; i < had_n; i++) {
+        char id[ULID_TEXT];
+        if (n && bsearch(&had[i], has, n, sizeof *has, by_object)) continue;
+        ulid_print(had[i].id, id);
+        throw_away(w, root, arena_printf(&w->arena, "page/%s", id), had[i].object_bytes);
+    }
+    return true;
+}
+
+// The garbage of the next version: that of the base without what the sweep deleted, the blocks that
+// leave, and the objects of pages that are replaced. All stand there with the time of their
+// removal.
+static bool list_garbage(struct work *w, struct manifest *root, err *e)
+{
     str prefix = name_of_tenant(&w->arena, w->tenant);
+    struct page_ref *had = NULL;
+    size_t n = 0;
+    if (!sort_objects(w, w->base, &had, &n, e)) return false;
     size_t room = w->base->garbage_count + w->gone_count + n;
     root->garbage = ARENA_ARRAY(&w->arena, struct garbage, room);
     if (!root->garbage) return arena_fail(&w->arena, e);
@@ -544,26 +291,13 @@ static bool list_garbage(struct work *w, struct manifest *root, const struct tou
         assert(b);  // check_inputs saw to it
         throw_away(w, root, str_slice(b->name, prefix.n, b->name.n), b->bytes);
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct page_ref *old = ref_of(w->base, &t[i]);
-        char id[ULID_TEXT];
-        if (!old) continue;
-        ulid_print(old->id, id);
-        throw_away(w, root, arena_printf(&w->arena, "page/%s", id), old->bytes);
-    }
+    if (!throw_pages(w, root, had, n, e)) return false;
     assert(root->garbage_count <= room);
     return arena_ok(&w->arena, e);
 }
 
-static bool is_touched(const struct page_ref *p, const struct touched *t, size_t n)
-{
-    struct touched key = {p->kind, p->window};
-    return n && bsearch(&key, t, n, sizeof *t, by_kind_window);
-}
-
 // The root of the next version. Writes the pages that change (step 3).
-static bool draft_root(struct work *w, struct manifest *root, const struct touched *t, size_t n,
-                       err *e)
+static bool draft_root(struct work *w, struct manifest *root, err *e)
 {
     const struct manifest *base = w->base;
     *root = (struct manifest){
@@ -573,20 +307,8 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         .nonce = w->nonce,
         .made_ns = w->now_ns,
     };
-    if (!tombstones_next(&w->arena, base, w->change, root, e)) return false;
-    root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
-    if (!root->refs_of) return arena_fail(&w->arena, e);
-    for (size_t i = 0; i < base->page_count; i++)
-        if (!is_touched(&base->refs_of[i], t, n))
-            root->refs_of[root->page_count++] = base->refs_of[i];
-    for (size_t i = 0; i < n; i++) {
-        struct written *m = make_page(w, &t[i], e);
-        if (!m) return false;
-        if (!m->empty) root->refs_of[root->page_count++] = m->ref;
-    }
-    assert(root->page_count <= base->page_count + n);
-    qsort(root->refs_of, root->page_count, sizeof *root->refs_of, by_ref);
-    return list_garbage(w, root, t, n, e);
+    return tombstones_next(&w->arena, base, w->change, root, e) && draft_pages(w, root, e) &&
+           list_garbage(w, root, e);
 }
 
 // The version as everybody will read it: a root that could not be read is never created.
@@ -596,7 +318,7 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
     if (!m) return NULL;
     assert(m->page_count == root->page_count);
     for (size_t i = 0; i < m->page_count; i++)
-        m->pages[i] = page_hold(page_with(w, &m->refs_of[i]));
+        m->pages[i] = page_hold(draft_page_of(w, &m->refs_of[i]));
     if (manifest_finish(m, e)) return m;
     manifest_unref(m);
     return NULL;
@@ -608,11 +330,9 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
 // landed, nothing may fail any more.
 static enum outcome put_version(struct work *w, struct manifest **now, err *e)
 {
-    struct touched *t = NULL;
-    size_t n = 0;
     struct manifest root = {0};
     struct buf bytes;
-    if (!touch_all(w, &t, &n, e) || !draft_root(w, &root, t, n, e)) return FAILED;
+    if (!draft_root(w, &root, e)) return FAILED;
     assert(root.version == w->base->version + 1);
     buf_init(&bytes, w->ms->memory, MANIFEST_ROOT_MAX);
     root_print(&root, &bytes);

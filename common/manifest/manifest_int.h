@@ -7,6 +7,8 @@
 //     manifest.c           tenants, the newest version, lookups
 //     manifest_check.c     what a change may be
 //     manifest_commit.c    changes
+//     manifest_draft.c     the pages that a change makes anew
+//     manifest_bundle.c    which pages lie in one object, and writing it
 //     manifest_sums.c      what no change may take
 //     manifest_peek.c      whether anything was listed since
 //     manifest_pack.c      manifests that rest, packed
@@ -29,7 +31,7 @@
 
 #include <stdlib.h>
 
-#define ROOT_FORMAT 1
+#define ROOT_FORMAT 2  // 1: each page is an object of its own
 #define PAGE_FORMAT 2  // 1: sources one by one
 
 // A change whose work began longer ago is aborted, unless its caller allows more (age_max_ns). What
@@ -98,12 +100,21 @@ static inline int64_t page_expired_ns(const struct page *p, size_t i)
 }
 
 struct page_ref {
-    id128 id;
+    id128 id;  // of its object
     enum block_kind kind;
     int64_t window;
     uint64_t bytes;
     uint64_t hash;
+    uint64_t at;            // where in the object it begins
+    uint64_t object_bytes;  // of the object
 };
+
+// Are these the same page of a kind, wherever it lies? Versions of a page differ in their hash.
+static inline bool page_ref_same(const struct page_ref *a, const struct page_ref *b)
+{
+    return a->kind == b->kind && a->window == b->window && a->bytes == b->bytes &&
+           a->hash == b->hash;
+}
 
 struct garbage {
     str name;  // behind name_of_tenant
@@ -217,6 +228,10 @@ struct page_draft {
     size_t past_count;
 };
 void page_print(const struct page_draft *d, struct buf *out);
+
+// Appends a page that there is, as this program writes it. Uses memory of the arena.
+void page_print_again(struct arena *a, const struct page *p, const struct page_ref *ref,
+                      struct buf *out);
 
 int past_cmp(const void *a, const void *b);  // of pointers to past blocks, by id
 

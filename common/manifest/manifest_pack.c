@@ -59,19 +59,6 @@ static void put_piece(struct buf *out, str bytes)
     buf_str(out, bytes);
 }
 
-static bool print_page(const struct manifest *m, size_t i, struct arena *a, struct buf *out)
-{
-    const struct page *p = m->pages[i];
-    struct page_draft d = {.kind = m->refs_of[i].kind, .window = m->refs_of[i].window};
-    d.blocks = ARENA_ARRAY(a, const struct manifest_block *, p->block_count);
-    d.past = page_past(a, p, &d.past_count);
-    if (!d.blocks || !d.past) return false;
-    for (size_t k = 0; k < p->block_count; k++)
-        d.blocks[d.block_count++] = &p->blocks[k];
-    page_print(&d, out);
-    return !out->failed;
-}
-
 // The root's hash is taken along: its bytes in the store may be others than ours, because another
 // version of the program wrote them, and the next root names the hash of those.
 static bool print_all(const struct manifest *m, struct mem_budget *memory, struct buf *out)
@@ -86,7 +73,8 @@ static bool print_all(const struct manifest *m, struct mem_budget *memory, struc
         struct arena a;
         arena_init(&a, memory, SIZE_MAX / 4);  // for one page, so that the peak stays low
         buf_clear(&piece);
-        ok = print_page(m, i, &a, &piece);
+        page_print_again(&a, m->pages[i], &m->refs_of[i], &piece);
+        ok = !piece.failed;
         put_piece(out, buf_view(&piece));
         arena_release(&a);
     }

@@ -554,6 +554,21 @@ void page_print(const struct page_draft *d, struct buf *out)
     if (gather_streams(&s, d))
         print_page(d, &s, out);
     else
-        out->failed = out->starved = true;
+        buf_starve(out);
     arena_release(&s.arena);
+}
+
+void page_print_again(struct arena *a, const struct page *p, const struct page_ref *ref,
+                      struct buf *out)
+{
+    struct page_draft d = {.kind = ref->kind, .window = ref->window};
+    d.blocks = ARENA_ARRAY(a, const struct manifest_block *, p->block_count);
+    d.past = page_past(a, p, &d.past_count);
+    if (!d.blocks || !d.past) {
+        buf_starve(out);
+        return;
+    }
+    for (size_t k = 0; k < p->block_count; k++)
+        d.blocks[d.block_count++] = &p->blocks[k];
+    page_print(&d, out);
 }

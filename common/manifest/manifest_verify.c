@@ -39,8 +39,13 @@ bool manifest_page_at(const struct manifest *m, size_t i, struct manifest_page *
 {
     if (i >= m->page_count) return false;
     const struct page_ref *p = &m->refs_of[i];
-    *out = (struct manifest_page){p->id, p->kind, p->window, p->bytes,
-                                  m->pages[i] ? m->pages[i]->block_count : 0};
+    *out = (struct manifest_page){.id = p->id,
+                                  .kind = p->kind,
+                                  .window = p->window,
+                                  .bytes = p->bytes,
+                                  .at = p->at,
+                                  .object_bytes = p->object_bytes,
+                                  .blocks = m->pages[i] ? m->pages[i]->block_count : 0};
     return true;
 }
 
@@ -244,8 +249,14 @@ static bool see_object(void *arg, str name, uint64_t size, err *e)
     }
     const struct manifest_block *live = page ? NULL : manifest_find(w->m, b.id);
     bool named = live != NULL;
-    for (size_t i = 0; page && i < w->m->page_count; i++)
-        named = named || id128_eq(w->m->refs_of[i].id, b.id);
+    for (size_t i = 0; page && i < w->m->page_count; i++) {
+        const struct page_ref *p = &w->m->refs_of[i];
+        if (!id128_eq(p->id, b.id)) continue;
+        if (p->object_bytes != size)
+            tell(w, true, "%.*s has %" PRIu64 " bytes, the manifest says %" PRIu64, STR(name), size,
+                 p->object_bytes);
+        named = true;
+    }
     if (named && is_garbage(w->m, rest)) tell(w, true, "%.*s: live, and garbage", STR(name));
     if (live && live->bytes != size)
         tell(w, true, "%.*s has %" PRIu64 " bytes, the manifest says %" PRIu64, STR(name), size,

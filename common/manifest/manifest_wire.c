@@ -244,6 +244,8 @@ static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *
             .window = p->window,
             .bytes = p->bytes,
             .hash = p->hash,
+            .at = p->at,
+            .object_bytes = p->object_bytes ? p->object_bytes : p->bytes,
         };
         if (!message_id(p->id, "id", &to->id, e)) return err_wrap(e, "page %zu", i);
         if (!kind_folder(to->kind))
@@ -254,6 +256,13 @@ static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *
             return err_set(e, ERR_DATA_LOSS,
                            "page %zu: bytes is %" PRIu64 ", allowed 1 to %" PRIu64, i, to->bytes,
                            MANIFEST_PAGE_MAX);
+        }
+        if (to->object_bytes > MANIFEST_PAGE_MAX || to->bytes > to->object_bytes ||
+            to->at > to->object_bytes - to->bytes) {
+            return err_set(e, ERR_DATA_LOSS,
+                           "page %zu: %" PRIu64 " bytes at %" PRIu64 " are not within the %" PRIu64
+                           " of its object",
+                           i, to->bytes, to->at, to->object_bytes);
         }
         if (i &&
             (to[-1].kind > to->kind || (to[-1].kind == to->kind && to[-1].window >= to->window)))
@@ -374,11 +383,24 @@ str id_bytes(const id128 *id)
     return str_make(id->b, sizeof id->b);
 }
 
+static bool is_alone(const struct page_ref *p)
+{
+    return p->object_bytes == p->bytes;
+}
+
+// 1 where that is enough: programs that know no other read it too.
+static uint64_t format_of(const struct manifest *m)
+{
+    for (size_t i = 0; i < m->page_count; i++)
+        if (!is_alone(&m->refs_of[i])) return ROOT_FORMAT;
+    return 1;
+}
+
 void root_print(const struct manifest *m, struct buf *out)
 {
     const size_t begin = out->n;
     assert(m->version > 0);  // version 0 is that of no root
-    pb_put_u64_opt(out, 1, ROOT_FORMAT);
+    pb_put_u64_opt(out, 1, format_of(m));
     pb_put_bytes_opt(out, 2, m->tenant);
     pb_put_u64_opt(out, 3, m->version);
     pb_put_fixed64_opt(out, 4, m->parent_hash);
@@ -392,6 +414,8 @@ void root_print(const struct manifest *m, struct buf *out)
         pb_put_i64_opt(out, 3, p->window);
         pb_put_u64_opt(out, 4, p->bytes);
         pb_put_fixed64_opt(out, 5, p->hash);
+        pb_put_u64_opt(out, 6, p->at);
+        pb_put_u64_opt(out, 7, is_alone(p) ? 0 : p->object_bytes);
         pb_end(out, mark);
     }
     for (size_t i = 0; i < m->garbage_count; i++) {

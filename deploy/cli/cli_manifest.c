@@ -337,8 +337,10 @@ static void json_lists(struct shown *s, const struct manifest *m)
         ulid_print(p.id, id);
         buf_printf(&s->out,
                    "%s\n    {\"id\":\"%s\",\"kind\":\"%s\",\"window\":%" PRId64
-                   ",\"bytes\":%" PRIu64 ",\"blocks\":%zu}",
-                   i ? "," : "", id, kind_of(p.kind), p.window, p.bytes, p.blocks);
+                   ",\"bytes\":%" PRIu64 ",\"at\":%" PRIu64 ",\"object_bytes\":%" PRIu64
+                   ",\"blocks\":%zu}",
+                   i ? "," : "", id, kind_of(p.kind), p.window, p.bytes, p.at, p.object_bytes,
+                   p.blocks);
     }
     buf_z(&s->out, "],\n  \"blocks\":[");
     for (size_t i = 0; i < n; i++) {

@@ -108,8 +108,12 @@ static void the_bytes_are_those_of_the_format(void **state)
     struct page_draft d = {.kind = BLOCK_RAW, .window = 20717, .blocks = &blocks, .block_count = 1};
     page_print(&d, &page);
     expect(&page, page_hex, 103);
-    struct page_ref ref = {id_of("019b1d2e40000908070605040302010f"), BLOCK_RAW, 20717, page.n,
-                           hash_str(buf_view(&page))};
+    struct page_ref ref = {.id = id_of("019b1d2e40000908070605040302010f"),
+                           .kind = BLOCK_RAW,
+                           .window = 20717,
+                           .bytes = page.n,
+                           .hash = hash_str(buf_view(&page)),
+                           .object_bytes = page.n};
     struct manifest m = {
         .tenant = TENANT,
         .version = 1,

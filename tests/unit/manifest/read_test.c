@@ -240,6 +240,12 @@ static void forge_end(struct bench *b, struct forged *f)
     X(RAW, "page 0: window is -1", DATA_LOSS, f.ref.window = -1)                                   \
     X(RAW, "page 0: window is 9223372036854775807", DATA_LOSS, f.ref.window = INT64_MAX)           \
     X(RAW, "page 0: bytes is 18446744073709551615", DATA_LOSS, f.ref.bytes = UINT64_MAX)           \
+    X(RAW, "at 1 are not within the ", DATA_LOSS, f.ref.at = 1)                                    \
+    X(RAW, "page 0: 7 bytes at 0 are not within the 6 of its object", DATA_LOSS, f.ref.bytes = 7;  \
+      f.ref.object_bytes = 6)                                                                      \
+    X(RAW, "page 0: 7 bytes at 18446744073709551615", DATA_LOSS, f.ref.bytes = 7;                  \
+      f.ref.object_bytes = 9;                                                                      \
+      f.ref.at = UINT64_MAX)                                                                       \
     X(RAW, "pages are not in order at 1", DATA_LOSS, f.root.n_pages = 2)                           \
     X(RAW, "garbage 0: name is '../x'", DATA_LOSS, f.garbage.name = up)                            \
     X(RAW, "garbage 0: name is 'live/m/0000000000000001'", DATA_LOSS, f.garbage.name = live)       \
@@ -508,29 +514,32 @@ static void what_is_in_use_is_not_given_up(void **state)
 struct shelf {
     struct {
         char name[STORE_NAME_MAX];
+        uint64_t at;
         char bytes[4096];
         size_t n;
     } pages[SHELF_PAGES];
     size_t n;
 };
 
-static bool shelf_get(void *arg, str name, size_t n, char *to)
+static bool shelf_get(void *arg, str name, uint64_t at, size_t n, char *to)
 {
     struct shelf *shelf = arg;
     for (size_t i = 0; i < shelf->n; i++) {
-        if (shelf->pages[i].n != n || !str_is(name, shelf->pages[i].name)) continue;
+        if (shelf->pages[i].n != n || shelf->pages[i].at != at) continue;
+        if (!str_is(name, shelf->pages[i].name)) continue;
         memcpy(to, shelf->pages[i].bytes, n);
         return true;
     }
     return false;
 }
 
-static void shelf_put(void *arg, str name, str bytes)
+static void shelf_put(void *arg, str name, uint64_t at, str bytes)
 {
     struct shelf *shelf = arg;
     assert_true(shelf->n < SHELF_PAGES && bytes.n <= sizeof shelf->pages[0].bytes);
     snprintf(shelf->pages[shelf->n].name, STORE_NAME_MAX, "%.*s", STR(name));
     memcpy(shelf->pages[shelf->n].bytes, bytes.p, bytes.n);
+    shelf->pages[shelf->n].at = at;
     shelf->pages[shelf->n++].n = bytes.n;
 }
 

@@ -64,9 +64,12 @@ static void what_is_right_is_not_told(void **state)
     manifest_tell(m, &about);
     assert_int_equal(about.version, 2);
     assert_int_equal(about.blocks, 2);
+    // The second commit took the first one's page along into its object.
     assert_true(manifest_page_at(m, 1, &page) && page.kind == BLOCK_HOURS && page.blocks == 1);
+    assert_true(page.at + page.bytes <= page.object_bytes && page.bytes < page.object_bytes);
     assert_false(manifest_page_at(m, 2, &page));
-    assert_false(manifest_garbage_at(m, 0, &garbage));
+    assert_true(manifest_garbage_at(m, 0, &garbage) && str_starts(garbage.name, S("page/")));
+    assert_false(manifest_garbage_at(m, 1, &garbage));
     manifest_unref(m);
     bench_end(&b);
 }
