@@ -146,7 +146,9 @@ static struct manifest *read_anew(struct bench *b, struct manifests **ms)
 // Days come one after the other, and now and then an old one changes.
 static void whatever_is_committed_is_read_of_few_objects(void **state)
 {
-    enum { DAYS = 120 };
+    enum {
+        DAYS = 120
+    };
     struct bench b;
     uint32_t id = 0;
     (void)state;

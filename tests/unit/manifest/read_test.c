@@ -244,8 +244,7 @@ static void forge_end(struct bench *b, struct forged *f)
     X(RAW, "page 0: 7 bytes at 0 are not within the 6 of its object", DATA_LOSS, f.ref.bytes = 7;  \
       f.ref.object_bytes = 6)                                                                      \
     X(RAW, "page 0: 7 bytes at 18446744073709551615", DATA_LOSS, f.ref.bytes = 7;                  \
-      f.ref.object_bytes = 9;                                                                      \
-      f.ref.at = UINT64_MAX)                                                                       \
+      f.ref.object_bytes = 9; f.ref.at = UINT64_MAX)                                               \
     X(RAW, "pages are not in order at 1", DATA_LOSS, f.root.n_pages = 2)                           \
     X(RAW, "garbage 0: name is '../x'", DATA_LOSS, f.garbage.name = up)                            \
     X(RAW, "garbage 0: name is 'live/m/0000000000000001'", DATA_LOSS, f.garbage.name = live)       \
