@@ -219,7 +219,8 @@ static bool want_snapshot(struct copying *k, str tenant, const struct snapshot *
     struct manifest_page page;
     const struct manifest_block *v = manifest_blocks(s->manifest, &n);
     for (size_t i = 0; manifest_page_at(s->manifest, i, &page); i++) {
-        if (!want(k, name_page(&k->arena, tenant, page.id), page.object_bytes, gone, e)) return false;
+        if (!want(k, name_page(&k->arena, tenant, page.id), page.object_bytes, gone, e))
+            return false;
     }
     for (size_t i = 0; i < n; i++) {
         // The manifest goes before the catalog does.
