@@ -133,8 +133,8 @@ static void pass_minute(struct peer *v)
     pthread_mutex_lock(&scene.lock);
     scene.minute++;
     pthread_mutex_unlock(&scene.lock);
-    // A tenant may become due just now. Whoever sees but one clock moved takes it to be due a minute
-    // late; in the other order a minute early, and looks at it again in its minute.
+    // A tenant may become due just now. Whoever sees but one clock moved takes it to be due a
+    // minute late; in the other order a minute early, and looks at it again in its minute.
     clock_pass_mono(SLOT_MINUTE);
     clock_pass(SLOT_MINUTE);
     await_quiet(v);
