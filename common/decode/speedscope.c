@@ -3,9 +3,10 @@
 // speedscope.c - speedscope's JSON. The frames may come behind the profiles, and a profile's unit
 // and type behind its events, so the text is read twice, and a profile's numbers are kept until it
 // ends.
-#include "codec/json.h"
-#include "decode/json_number.h"
+#include "decode/json_values.h"
 #include "decode/stacks.h"
+
+#include <math.h>
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 
@@ -49,33 +50,6 @@ struct raw {
     size_t weight_cap;
 };
 
-static bool broken(struct reader *r, const char *what, err *e)
-{
-    if (r->json.fault.msg[0]) {
-        *e = r->json.fault;
-        return err_wrap(e, "JSON");
-    }
-    return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: expected %s", r->json.at, what);
-}
-
-static bool read_string(struct reader *r, const char *what, str *out, err *e)
-{
-    if (json_next(&r->json) != JSON_STRING) return broken(r, what, e);
-    *out = r->json.text;
-    return true;
-}
-
-static bool read_number(struct reader *r, const char *what, double *out, err *e)
-{
-    if (json_next(&r->json) == JSON_NUMBER && json_double(r->json.text, out)) return true;
-    return broken(r, what, e);
-}
-
-static bool skip(struct reader *r, err *e)
-{
-    return json_skip(&r->json) || broken(r, "a value", e);
-}
-
 // ---- frames
 
 static bool read_frame(struct reader *r, err *e)
@@ -83,11 +57,12 @@ static bool read_frame(struct reader *r, err *e)
     str name = {0};
     enum json_token t = json_next(&r->json);
     for (; t == JSON_KEY; t = json_next(&r->json)) {
-        bool ok = str_is(r->json.text, "name") ? read_string(r, "the name of a frame", &name, e)
-                                               : skip(r, e);
+        bool ok = str_is(r->json.text, "name")
+                      ? json_want_string(&r->json, "the name of a frame", &name, e)
+                      : json_pass(&r->json, e);
         if (!ok) return false;
     }
-    if (t != JSON_OBJECT_END) return broken(r, "a frame", e);
+    if (t != JSON_OBJECT_END) return json_broken(&r->json, "a frame", e);
     if (!arena_grow(r->a, &r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames))
         return arena_fail(r->a, e);
     r->frames[r->frame_count++] = name;
@@ -96,21 +71,22 @@ static bool read_frame(struct reader *r, err *e)
 
 static bool read_shared(struct reader *r, err *e)
 {
-    if (json_next(&r->json) != JSON_OBJECT) return broken(r, "an object in shared", e);
+    if (json_next(&r->json) != JSON_OBJECT) return json_broken(&r->json, "an object in shared", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_KEY; t = json_next(&r->json)) {
         if (!str_is(r->json.text, "frames")) {
-            if (!skip(r, e)) return false;
+            if (!json_pass(&r->json, e)) return false;
             continue;
         }
-        if (json_next(&r->json) != JSON_ARRAY) return broken(r, "a list in shared.frames", e);
+        if (json_next(&r->json) != JSON_ARRAY)
+            return json_broken(&r->json, "a list in shared.frames", e);
         t = json_next(&r->json);
         for (; t == JSON_OBJECT; t = json_next(&r->json)) {
             if (!read_frame(r, e)) return false;
         }
-        if (t != JSON_ARRAY_END) return broken(r, "a frame in shared.frames", e);
+        if (t != JSON_ARRAY_END) return json_broken(&r->json, "a frame in shared.frames", e);
     }
-    return t == JSON_OBJECT_END || broken(r, "shared", e);
+    return t == JSON_OBJECT_END || json_broken(&r->json, "shared", e);
 }
 
 // ---- a profile as written
@@ -122,13 +98,15 @@ static bool read_event(struct reader *r, struct raw *p, err *e)
     enum json_token t = json_next(&r->json);
     for (; t == JSON_KEY; t = json_next(&r->json)) {
         str key = r->json.text;
-        bool ok = str_is(key, "type")    ? read_string(r, "the type of an event", &type, e)
-                  : str_is(key, "at")    ? read_number(r, "the time of an event", &event.at, e)
-                  : str_is(key, "frame") ? read_number(r, "the frame of an event", &event.frame, e)
-                                         : skip(r, e);
+        bool ok = str_is(key, "type") ? json_want_string(&r->json, "the type of an event", &type, e)
+                  : str_is(key, "at")
+                      ? json_want_number(&r->json, "the time of an event", &event.at, e)
+                  : str_is(key, "frame")
+                      ? json_want_number(&r->json, "the frame of an event", &event.frame, e)
+                      : json_pass(&r->json, e);
         if (!ok) return false;
     }
-    if (t != JSON_OBJECT_END) return broken(r, "an event", e);
+    if (t != JSON_OBJECT_END) return json_broken(&r->json, "an event", e);
     event.open = str_is(type, "O");
     if (!event.open && !str_is(type, "C")) {
         return err_set(e, ERR_INVALID_ARGUMENT, "event %zu: type \"%.*s\" is neither O nor C",
@@ -142,12 +120,12 @@ static bool read_event(struct reader *r, struct raw *p, err *e)
 
 static bool read_events(struct reader *r, struct raw *p, err *e)
 {
-    if (json_next(&r->json) != JSON_ARRAY) return broken(r, "a list of events", e);
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of events", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_OBJECT; t = json_next(&r->json)) {
         if (!read_event(r, p, e)) return false;
     }
-    return t == JSON_ARRAY_END || broken(r, "an event", e);
+    return t == JSON_ARRAY_END || json_broken(&r->json, "an event", e);
 }
 
 // The rest of a list of numbers, whose bracket has been read.
@@ -156,20 +134,21 @@ static bool read_numbers(struct reader *r, double **v, size_t *n, size_t *cap, e
     enum json_token t = json_next(&r->json);
     for (; t == JSON_NUMBER; t = json_next(&r->json)) {
         if (!arena_grow(r->a, v, cap, *n + 1, sizeof **v)) return arena_fail(r->a, e);
-        if (!json_double(r->json.text, &(*v)[(*n)++])) return broken(r, "a finite number", e);
+        if (!json_double(r->json.text, &(*v)[(*n)++]))
+            return json_broken(&r->json, "a finite number", e);
     }
-    return t == JSON_ARRAY_END || broken(r, "a number", e);
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a number", e);
 }
 
 static bool read_weights(struct reader *r, struct raw *p, err *e)
 {
-    if (json_next(&r->json) != JSON_ARRAY) return broken(r, "a list of weights", e);
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of weights", e);
     return read_numbers(r, &p->weights, &p->weight_count, &p->weight_cap, e);
 }
 
 static bool read_samples(struct reader *r, struct raw *p, err *e)
 {
-    if (json_next(&r->json) != JSON_ARRAY) return broken(r, "a list of samples", e);
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of samples", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_ARRAY; t = json_next(&r->json)) {
         if (!read_numbers(r, &p->frames, &p->frame_count, &p->frame_cap, e)) return false;
@@ -177,20 +156,23 @@ static bool read_samples(struct reader *r, struct raw *p, err *e)
             return arena_fail(r->a, e);
         p->ends[p->end_count++] = p->frame_count;
     }
-    return t == JSON_ARRAY_END || broken(r, "a sample", e);
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a sample", e);
 }
 
 static bool read_field(struct reader *r, struct raw *p, err *e)
 {
     str key = r->json.text;
-    if (str_is(key, "type")) return read_string(r, "the type of a profile", &p->type, e);
-    if (str_is(key, "name")) return read_string(r, "the name of a profile", &p->name, e);
-    if (str_is(key, "unit")) return read_string(r, "the unit of a profile", &p->unit, e);
-    if (str_is(key, "startValue")) return read_number(r, "startValue", &p->start, e);
+    if (str_is(key, "type"))
+        return json_want_string(&r->json, "the type of a profile", &p->type, e);
+    if (str_is(key, "name"))
+        return json_want_string(&r->json, "the name of a profile", &p->name, e);
+    if (str_is(key, "unit"))
+        return json_want_string(&r->json, "the unit of a profile", &p->unit, e);
+    if (str_is(key, "startValue")) return json_want_number(&r->json, "startValue", &p->start, e);
     if (str_is(key, "events")) return read_events(r, p, e);
     if (str_is(key, "samples")) return read_samples(r, p, e);
     if (str_is(key, "weights")) return read_weights(r, p, e);
-    return skip(r, e);
+    return json_pass(&r->json, e);
 }
 
 // ---- its stacks
@@ -233,7 +215,7 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
     uint32_t *leaf = NULL;
     int64_t *values = NULL;
     int64_t value = 0;
-    if (!json_i64_of(weight, &value))
+    if (!json_whole(weight, &value))
         return err_set(e, ERR_OUT_OF_RANGE, "weight %g does not fit 64 bits", weight);
     if (value == 0) return true;
     if (!stacks_sample(s, depth, &leaf, &values, e)) return false;
@@ -261,7 +243,7 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
                            event->at, last);
         }
         if (!frame_index(r, event->frame, &frame, e)) return err_wrap(e, "event %zu", i);
-        double weight = json_round(event->at * scale) - json_round(last * scale);
+        double weight = nearbyint(event->at * scale) - nearbyint(last * scale);
         if (depth && !add(s, stack, depth, weight, e)) return false;
         last = event->at;
         if (event->open) {
@@ -295,7 +277,7 @@ static bool add_samples(struct reader *r, struct stacks *s, const struct raw *p,
             if (!frame_index(r, p->frames[k], &frame, e)) return err_wrap(e, "sample %zu", i);
             if (!stacks_frame(s, r->frames[frame], (str){0}, 0, &stack[k], e)) return false;
         }
-        double weight = json_round(p->weights[i] * scale);
+        double weight = nearbyint(p->weights[i] * scale);
         if (!add(s, &stack[from], p->ends[i] - from, weight, e)) return false;
     }
     return true;
@@ -334,34 +316,36 @@ static bool make(struct reader *r, const struct raw *p, err *e)
 
 static bool read_profiles(struct reader *r, err *e)
 {
-    if (json_next(&r->json) != JSON_ARRAY) return broken(r, "a list of profiles", e);
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of profiles", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_OBJECT; t = json_next(&r->json)) {
         struct raw p = {0};
         for (t = json_next(&r->json); t == JSON_KEY; t = json_next(&r->json)) {
             if (!read_field(r, &p, e)) return err_wrap(e, "profile %zu", r->profile_count);
         }
-        if (t != JSON_OBJECT_END) return broken(r, "a profile", e);
+        if (t != JSON_OBJECT_END) return json_broken(&r->json, "a profile", e);
         if (!make(r, &p, e)) return err_wrap(e, "profile %zu", r->profile_count);
     }
-    return t == JSON_ARRAY_END || broken(r, "a profile", e);
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a profile", e);
 }
 
 // Reads the values of one pass and skips those of the other.
 static bool pass(struct reader *r, str bytes, bool profiles, err *e)
 {
     json_reader_init(&r->json, r->a, bytes);
-    if (json_next(&r->json) != JSON_OBJECT) return broken(r, "an object", e);
+    if (json_next(&r->json) != JSON_OBJECT) return json_broken(&r->json, "an object", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_KEY; t = json_next(&r->json)) {
         str key = r->json.text;
-        bool ok = !profiles && str_is(key, "$schema")   ? read_string(r, "$schema", &r->schema, e)
+        bool ok = !profiles && str_is(key, "$schema")
+                      ? json_want_string(&r->json, "$schema", &r->schema, e)
                   : !profiles && str_is(key, "shared")  ? read_shared(r, e)
                   : profiles && str_is(key, "profiles") ? read_profiles(r, e)
-                                                        : skip(r, e);
+                                                        : json_pass(&r->json, e);
         if (!ok) return false;
     }
-    if (t != JSON_OBJECT_END || json_next(&r->json) != JSON_END) return broken(r, "one object", e);
+    if (t != JSON_OBJECT_END || json_next(&r->json) != JSON_END)
+        return json_broken(&r->json, "one object", e);
     return true;
 }
 

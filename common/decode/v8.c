@@ -6,9 +6,8 @@
 //
 // Nodes are collected first, whatever the order of fields, and become stacks at the end: a node's
 // parent may come behind it, and ids may make cycles.
-#include "codec/json.h"
 #include "decode/idmap.h"
-#include "decode/json_number.h"
+#include "decode/json_values.h"
 #include "decode/stacks.h"
 
 #define NO_PARENT SIZE_MAX
@@ -52,36 +51,9 @@ struct v8 {
     bool has_nodes;
 };
 
-static bool broken(struct v8 *v, const char *what, err *e)
-{
-    if (v->json.fault.msg[0]) {
-        *e = v->json.fault;
-        return err_wrap(e, "JSON");
-    }
-    return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: expected %s", v->json.at, what);
-}
-
-static bool skip(struct v8 *v, err *e)
-{
-    return json_skip(&v->json) || broken(v, "a value", e);
-}
-
-static bool read_string(struct v8 *v, str *out, err *e)
-{
-    if (json_next(&v->json) != JSON_STRING) return broken(v, "a string", e);
-    *out = v->json.text;
-    return true;
-}
-
-static bool read_number(struct v8 *v, double *out, err *e)
-{
-    if (json_next(&v->json) == JSON_NUMBER && json_double(v->json.text, out)) return true;
-    return broken(v, "a number", e);
-}
-
 static bool whole(struct v8 *v, double n, const char *what, int64_t *out, err *e)
 {
-    if (json_i64_of(n, out)) return true;
+    if (json_whole(n, out)) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: %s %g does not fit 64 bits", v->json.at,
                    what, n);
 }
@@ -89,7 +61,7 @@ static bool whole(struct v8 *v, double n, const char *what, int64_t *out, err *e
 static bool read_whole(struct v8 *v, const char *what, int64_t *out, err *e)
 {
     double n = 0;
-    return read_number(v, &n, e) && whole(v, n, what, out, e);
+    return json_want_number(&v->json, "a number", &n, e) && whole(v, n, what, out, e);
 }
 
 static bool read_id(struct v8 *v, const char *what, uint64_t *out, err *e)
@@ -134,8 +106,9 @@ static bool frame_field(struct v8 *v, size_t row, bool *known, err *e)
     str key = v->json.text;
     int64_t line = 0;
     *known = true;
-    if (str_is(key, "functionName")) return read_string(v, &v->nodes[row].name, e);
-    if (str_is(key, "url")) return read_string(v, &v->nodes[row].url, e);
+    if (str_is(key, "functionName"))
+        return json_want_string(&v->json, "a string", &v->nodes[row].name, e);
+    if (str_is(key, "url")) return json_want_string(&v->json, "a string", &v->nodes[row].url, e);
     if (str_is(key, "lineNumber")) {
         if (!read_whole(v, "lineNumber", &line, e)) return false;
         // -1 is "unknown", and 0 the first line.
@@ -148,13 +121,13 @@ static bool frame_field(struct v8 *v, size_t row, bool *known, err *e)
 
 static bool read_call_frame(struct v8 *v, size_t row, err *e)
 {
-    if (json_next(&v->json) != JSON_OBJECT) return broken(v, "a call frame", e);
+    if (json_next(&v->json) != JSON_OBJECT) return json_broken(&v->json, "a call frame", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_KEY; t = json_next(&v->json)) {
         bool known = false;
-        if (!frame_field(v, row, &known, e) && (known || !skip(v, e))) return false;
+        if (!frame_field(v, row, &known, e) && (known || !json_pass(&v->json, e))) return false;
     }
-    return t == JSON_OBJECT_END || broken(v, "a call frame", e);
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a call frame", e);
 }
 
 // A field of a node besides its children.
@@ -176,7 +149,7 @@ static bool node_field(struct v8 *v, size_t row, err *e)
         v->parents[row] = id + 1;
         return true;
     }
-    return frame_field(v, row, &known, e) || (!known && skip(v, e));
+    return frame_field(v, row, &known, e) || (!known && json_pass(&v->json, e));
 }
 
 // The rest of a node, whose brace has been read, and of all nodes below it. The open ones are a
@@ -188,12 +161,13 @@ static bool read_nodes(struct v8 *v, err *e)
     for (;;) {
         enum json_token t = json_next(&v->json);
         if (t == JSON_KEY && str_is(v->json.text, "children")) {
-            if (json_next(&v->json) != JSON_ARRAY) return broken(v, "a list of children", e);
+            if (json_next(&v->json) != JSON_ARRAY)
+                return json_broken(&v->json, "a list of children", e);
         } else if (t == JSON_KEY) {
             if (!node_field(v, row, e)) return false;
             continue;
         } else if (t != JSON_OBJECT_END) {
-            return broken(v, "a node", e);
+            return json_broken(&v->json, "a node", e);
         } else if (v->nodes[row].parent == NO_PARENT) {
             return true;
         } else {
@@ -203,37 +177,38 @@ static bool read_nodes(struct v8 *v, err *e)
         for (t = json_next(&v->json); t == JSON_NUMBER; t = json_next(&v->json)) {
             double id = 0;
             int64_t n = 0;
-            if (!json_double(v->json.text, &id)) return broken(v, "the id of a child", e);
+            if (!json_double(v->json.text, &id))
+                return json_broken(&v->json, "the id of a child", e);
             if (!whole(v, id, "the id of a child", &n, e)) return false;
             if (n >= 0 && !add_child(v, row, (uint64_t)n, e)) return false;
         }
         if (t == JSON_ARRAY_END) continue;
-        if (t != JSON_OBJECT) return broken(v, "a child", e);
+        if (t != JSON_OBJECT) return json_broken(&v->json, "a child", e);
         if (!add_node(v, row, &row, e)) return false;
     }
 }
 
 static bool read_list_of_nodes(struct v8 *v, err *e)
 {
-    if (json_next(&v->json) != JSON_ARRAY) return broken(v, "a list of nodes", e);
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of nodes", e);
     v->has_nodes = true;
     enum json_token t = json_next(&v->json);
     for (; t == JSON_OBJECT; t = json_next(&v->json)) {
         if (!read_nodes(v, e)) return false;
     }
-    return t == JSON_ARRAY_END || broken(v, "a node", e);
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a node", e);
 }
 
 // ---- samples
 
 static bool read_samples(struct v8 *v, err *e)
 {
-    if (json_next(&v->json) != JSON_ARRAY) return broken(v, "a list of samples", e);
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of samples", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_NUMBER; t = json_next(&v->json)) {
         double id = 0;
         int64_t n = 0;
-        if (!json_double(v->json.text, &id)) return broken(v, "a sample", e);
+        if (!json_double(v->json.text, &id)) return json_broken(&v->json, "a sample", e);
         if (!whole(v, id, "a sample", &n, e)) return false;
         if (!arena_grow(v->a, &v->samples, &v->sample_cap, v->sample_count + 1,
                         sizeof *v->samples)) {
@@ -241,23 +216,23 @@ static bool read_samples(struct v8 *v, err *e)
         }
         v->samples[v->sample_count++] = (uint64_t)n;
     }
-    return t == JSON_ARRAY_END || broken(v, "a sample", e);
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a sample", e);
 }
 
 static bool read_deltas(struct v8 *v, err *e)
 {
-    if (json_next(&v->json) != JSON_ARRAY) return broken(v, "a list of timeDeltas", e);
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of timeDeltas", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_NUMBER; t = json_next(&v->json)) {
         double us = 0;
         int64_t n = 0;
-        if (!json_double(v->json.text, &us)) return broken(v, "a time", e);
+        if (!json_double(v->json.text, &us)) return json_broken(&v->json, "a time", e);
         if (!whole(v, us, "a time", &n, e)) return false;
         if (!arena_grow(v->a, &v->deltas, &v->delta_cap, v->delta_count + 1, sizeof *v->deltas))
             return arena_fail(v->a, e);
         v->deltas[v->delta_count++] = n;
     }
-    return t == JSON_ARRAY_END || broken(v, "a time", e);
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a time", e);
 }
 
 // ---- objects
@@ -269,11 +244,12 @@ static bool profile_field(struct v8 *v, err *e)
     if (str_is(key, "nodes")) return read_list_of_nodes(v, e);
     if (str_is(key, "samples") && !v->heap) return read_samples(v, e);
     if (str_is(key, "timeDeltas")) return read_deltas(v, e);
-    if (str_is(key, "startTime")) return read_number(v, &v->start_us, e);
-    if (str_is(key, "endTime")) return read_number(v, &v->end_us, e);
-    if (!str_is(key, "head")) return skip(v, e);
+    if (str_is(key, "startTime")) return json_want_number(&v->json, "a number", &v->start_us, e);
+    if (str_is(key, "endTime")) return json_want_number(&v->json, "a number", &v->end_us, e);
+    if (!str_is(key, "head")) return json_pass(&v->json, e);
     v->has_nodes = true;
-    return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e) : broken(v, "a node", e);
+    return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e)
+                                              : json_broken(&v->json, "a node", e);
 }
 
 static bool profile_fields(struct v8 *v, err *e)
@@ -282,7 +258,7 @@ static bool profile_fields(struct v8 *v, err *e)
     for (; t == JSON_KEY; t = json_next(&v->json)) {
         if (!profile_field(v, e)) return false;
     }
-    return t == JSON_OBJECT_END || broken(v, "a field", e);
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a field", e);
 }
 
 // ---- stacks
@@ -416,7 +392,7 @@ static bool finish(struct v8 *v, size_t bytes, const struct decode_options *o, s
     stacks_release(&s);
     if (!ok) return false;
     double duration = (v->end_us - v->start_us) * NS_PER_US;
-    if (duration > 0 && !json_i64_of(duration, &s.p->duration_ns)) s.p->duration_ns = 0;
+    if (duration > 0 && !json_whole(duration, &s.p->duration_ns)) s.p->duration_ns = 0;
     if (!v->heap) s.p->period_type = cpu[1];
     *out = (struct decoded){s.p, 1};
     return true;
@@ -427,9 +403,9 @@ static bool decode(struct arena *a, str bytes, bool heap, const struct decode_op
 {
     struct v8 v = {.a = a, .heap = heap};
     json_reader_init(&v.json, a, bytes);
-    if (json_next(&v.json) != JSON_OBJECT) return broken(&v, "an object", e);
+    if (json_next(&v.json) != JSON_OBJECT) return json_broken(&v.json, "an object", e);
     if (!profile_fields(&v, e)) return false;
-    if (json_next(&v.json) != JSON_END) return broken(&v, "one object", e);
+    if (json_next(&v.json) != JSON_END) return json_broken(&v.json, "one object", e);
     return finish(&v, bytes.n, o, out, e);
 }
 
