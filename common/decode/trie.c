@@ -171,7 +171,7 @@ static bool add_tree_node(struct nodes *t, const struct node *n, bool root, err 
 
 static bool read_all(struct nodes *t, bool is_tree, const struct decode_options *limits, err *e)
 {
-    struct node n;
+    struct node n = {0};
     for (bool root = true; left(t); root = false) {
         if (!read_node(t, limits, &n, e)) return false;
         if (!(is_tree ? add_tree_node(t, &n, root, e) : add_trie_node(t, &n, e))) return false;

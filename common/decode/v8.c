@@ -152,6 +152,35 @@ static bool node_field(struct v8 *v, size_t row, err *e)
     return frame_field(v, row, &known, e) || (!known && json_pass(&v->json, e));
 }
 
+// Ids within a list of children, up to a token that is none.
+static bool read_child_ids(struct v8 *v, size_t parent, enum json_token *t, err *e)
+{
+    for (*t = json_next(&v->json); *t == JSON_NUMBER; *t = json_next(&v->json)) {
+        double id = 0;
+        int64_t n = 0;
+        if (!json_double(v->json.text, &id)) return json_broken(&v->json, "the id of a child", e);
+        if (!whole(v, id, "the id of a child", &n, e)) return false;
+        if (!add_child(v, parent, (uint64_t)n, e)) return false;
+    }
+    return true;
+}
+
+// Reads fields of an open node until one of its lists of children begins, or the node ends.
+static bool read_fields(struct v8 *v, size_t row, bool *ended, err *e)
+{
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_KEY; t = json_next(&v->json)) {
+        if (str_is(v->json.text, "children")) {
+            *ended = false;
+            return json_next(&v->json) == JSON_ARRAY ||
+                   json_broken(&v->json, "a list of children", e);
+        }
+        if (!node_field(v, row, e)) return false;
+    }
+    *ended = true;
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a node", e);
+}
+
 // The rest of a node, whose brace has been read, and of all nodes below it. The open ones are a
 // chain of rows, and their lists of children are open in the JSON.
 static bool read_nodes(struct v8 *v, err *e)
@@ -159,29 +188,12 @@ static bool read_nodes(struct v8 *v, err *e)
     size_t row = 0;
     if (!add_node(v, NO_PARENT, &row, e)) return false;
     for (;;) {
-        enum json_token t = json_next(&v->json);
-        if (t == JSON_KEY && str_is(v->json.text, "children")) {
-            if (json_next(&v->json) != JSON_ARRAY)
-                return json_broken(&v->json, "a list of children", e);
-        } else if (t == JSON_KEY) {
-            if (!node_field(v, row, e)) return false;
-            continue;
-        } else if (t != JSON_OBJECT_END) {
-            return json_broken(&v->json, "a node", e);
-        } else if (v->nodes[row].parent == NO_PARENT) {
-            return true;
-        } else {
-            row = v->nodes[row].parent;
-        }
-        // Within a list of children: ids or nodes.
-        for (t = json_next(&v->json); t == JSON_NUMBER; t = json_next(&v->json)) {
-            double id = 0;
-            int64_t n = 0;
-            if (!json_double(v->json.text, &id))
-                return json_broken(&v->json, "the id of a child", e);
-            if (!whole(v, id, "the id of a child", &n, e)) return false;
-            if (n >= 0 && !add_child(v, row, (uint64_t)n, e)) return false;
-        }
+        bool ended = false;
+        enum json_token t = JSON_END;
+        if (!read_fields(v, row, &ended, e)) return false;
+        if (ended && v->nodes[row].parent == NO_PARENT) return true;
+        if (ended) row = v->nodes[row].parent;
+        if (!read_child_ids(v, row, &t, e)) return false;
         if (t == JSON_ARRAY_END) continue;
         if (t != JSON_OBJECT) return json_broken(&v->json, "a child", e);
         if (!add_node(v, row, &row, e)) return false;

@@ -108,8 +108,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
         return err_set(
             e, ERR_INVALID_ARGUMENT,
             "it is neither pprof nor collapsed stacks nor text of perf script nor speedscope nor "
-            "a profile of V8; "
-            "`flametree formats` lists all formats");
+            "a profile of V8; `flametree formats` lists all formats");
     }
     return true;
 }
@@ -270,8 +269,8 @@ static bool check_suffix(struct arena *a, const struct upload_options *o, err *e
                    STR(o->name));
 }
 
-// name=app.suffix{key=value,...}, whose grammar has no quotes.
-// Without a suffix, the server finds the type itself, which a dot in the name would spoil.
+// name=app.suffix{key=value,...}, whose grammar has no quotes. Without a suffix, the server finds
+// the type itself, which a dot in the name would spoil.
 static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, str suffix,
                             err *e)
 {
