@@ -102,7 +102,8 @@ bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **va
         !arena_grow(s->a, &p->values, &s->value_cap, value + s->type_count, sizeof *p->values)) {
         return arena_fail(s->a, e);
     }
-    *leaf = p->stack_locations + p->stack_location_count;
+    // A stack without frames may come before there is any memory for them.
+    *leaf = depth ? p->stack_locations + p->stack_location_count : NULL;
     *values = p->values + value;
     p->samples[p->sample_count++] =
         (struct profile_sample){.first_location = p->stack_location_count,

@@ -91,6 +91,10 @@ static void names_of_a_tree_are_frames(void **state)
     expect(decode_tree, buf_view(&b), &any, NULL, "7 bytes follow the tree");
     buf_release(&b);
     expect(decode_tree, (str){0}, &any, "", NULL);
+    buf_init(&b, NULL, 1 << 10);
+    put_node(&b, "name of the root", 3, 0);
+    expect(decode_tree, buf_view(&b), &any, "=3 ", NULL);
+    buf_release(&b);
 }
 
 static void every_cut_is_refused(void **state)
