@@ -24,7 +24,7 @@
 #define STATUS_TOO_MANY      429
 #define DEFAULT_SAMPLE_RATE  100
 #define NS_OF_1971           (INT64_C(365) * 86400 * 1000000000)
-#define LABELS_ADDED         5
+#define LABELS_ADDED         6
 #define MIB                  ((double)(1 << 20))
 
 enum format {
@@ -141,8 +141,8 @@ static void put(struct label_list *l, str name, str value)
 }
 
 // `app` becomes service_name. If the client gave a service_name, even an empty one, `app` becomes
-// app_name if keep_app.
-static bool make_labels(struct upload *u, str profile_name, str app, bool keep_app,
+// app_name if keep_app. part is the name of one of several profiles in a body, or empty.
+static bool make_labels(struct upload *u, str profile_name, str app, str part, bool keep_app,
                         struct pipeline_item *item, err *e)
 {
     struct label_list l = {.v = ARENA_ARRAY(u->a, label, u->name.count + LABELS_ADDED)};
@@ -150,6 +150,7 @@ static bool make_labels(struct upload *u, str profile_name, str app, bool keep_a
     put(&l, S(LABEL_NAME), profile_name);
     put(&l, S("__delta__"), S("false"));
     put(&l, S("pyroscope_spy"), u->spy);
+    if (part.n) put(&l, S("profile_name"), part);
     for (size_t i = 0; i < u->name.count; i++) {
         label one = u->name.labels[i];
         // Names with two underscores are storage's own, so a client may not set them; only the
@@ -166,7 +167,7 @@ static bool make_labels(struct upload *u, str profile_name, str app, bool keep_a
     return true;
 }
 
-// ---- text
+// ---- text, and other formats without types of their own
 
 static bool decode_text(struct upload *u, struct decoded *d, err *e)
 {
@@ -174,37 +175,78 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     str body = buf_view(&u->x->body);
     bool cut = false;
-    bool ok = u->format == FORMAT_LINES ? decode_lines(&u->scratch, body, &o, d, e)
-                                        : decode_folded(&u->scratch, body, &o, d, &cut, e);
+    bool ok = false;
+    switch (u->format) {
+    case FORMAT_LINES:
+        return decode_lines(&u->scratch, body, &o, d, e);
+    case FORMAT_TRIE:
+        return decode_trie(&u->scratch, body, &o, d, e);
+    case FORMAT_TREE:
+        o.node_name_max = o.symbol_max;
+        o.node_children_max = (uint64_t)MAX(u->q.limits->max_profile_stacktrace_samples, 0);
+        return decode_tree(&u->scratch, body, &o, d, e);
+    case FORMAT_SPEEDSCOPE:
+        return decode_speedscope(&u->scratch, body, &o, d, e);
+    default:
+        ok = decode_folded(&u->scratch, body, &o, d, &cut, e);
+    }
     if (cut) metric_add(&distributor_cut_uploads, 1);
     return ok;
 }
 
+// What was measured, by the suffix of the application's name. Of several profiles in a body each
+// has its unit as the suffix.
+static bool type_text(struct upload *u, struct profile *p, bool several, struct ingest_type *type,
+                      err *e)
+{
+    str app = u->name.app;
+    if (several) app = arena_printf(u->a, "%.*s.%.*s", STR(app), STR(p->unit));
+    return arena_ok(u->a, e) && ingest_type_of_app(app, type, e) &&
+           ingest_text_sums(&u->scratch, p, e) && ingest_type_apply(type, u->sample_rate, p, e);
+}
+
+// All types before the first profile is pushed: what is refused is refused as a whole.
+static bool push_text(struct upload *u, const struct decoded *d, err *e)
+{
+    struct ingest_type *types = ARENA_ARRAY(u->a, struct ingest_type, d->count);
+    if (!types) return arena_fail(u->a, e);
+    for (size_t i = 0; i < d->count; i++) {
+        if (type_text(u, &d->profiles[i], d->count > 1, &types[i], e)) continue;
+        count_malformed(u, e);
+        return false;
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        struct profile *p = &d->profiles[i];
+        struct pipeline_item item = {.bytes = i ? (str){0} : buf_view(&u->x->body)};
+        if (!make_labels(u, types[i].name, types[i].app, p->name, true, &item, e)) return false;
+        p->time_ns = u->from_ns;
+        assert(p->type_count == 1);  // text has one kind of value
+        pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
+    }
+    if (!request_send(&u->q, e)) return false;
+    if (u->q.in.failed) *e = u->q.in.first;
+    return !u->q.in.failed;
+}
+
 static bool run_text(struct upload *u, err *e)
 {
+    static const char *const parsing[] = {
+        [FORMAT_FOLDED] = "parsing collapsed text failed",
+        [FORMAT_LINES] = "parsing collapsed text failed",
+        [FORMAT_TRIE] = "parsing IngestInput-trie failed",
+        [FORMAT_TREE] = "parsing IngestInput-tree failed",
+        [FORMAT_SPEEDSCOPE] = "parsing IngestInput-speedscope failed",
+    };
     struct decoded d = {0};
     err why = {0};
     if (!decode_text(u, &d, &why)) {
         count_malformed(u, &why);
-        return unprocessable(u, "parsing collapsed text failed", &why);
+        return unprocessable(u, parsing[u->format], &why);
     }
     // A name with a profile_id was once the profile of one span: accepted, and not stored.
     if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);
-    struct ingest_type type;
-    struct pipeline_item item = {.bytes = buf_view(&u->x->body)};
-    struct profile *p = d.profiles;
-    if (!ingest_type_of_app(u->name.app, &type, e) || !ingest_text_sums(&u->scratch, p, e) ||
-        !ingest_type_apply(&type, u->sample_rate, p, e)) {
-        count_malformed(u, e);
-        return false;
-    }
-    if (!make_labels(u, type.name, type.app, true, &item, e)) return false;
-    p->time_ns = u->from_ns;
-    assert(p->type_count == 1);  // text has one kind of value
-    pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
-    if (!request_send(&u->q, e)) return false;
-    if (u->q.in.failed) *e = u->q.in.first;
-    return u->q.in.failed ? false : accepted(u);
+    if (push_text(u, &d, e)) return accepted(u);
+    return u->format == FORMAT_SPEEDSCOPE && unprocessable(u, parsing[u->format], e);
 }
 
 // ---- pprof
@@ -292,7 +334,8 @@ static bool parse_pprof(struct upload *u, const struct parts *parts, struct pipe
     if (!adapt(u, d.profiles, dotnet, e)) return false;
     *out = d.profiles;
     item->bytes = parts->profile;
-    return make_labels(u, ingest_pprof_name(d.profiles, &config), u->name.app, false, item, e);
+    return make_labels(u, ingest_pprof_name(d.profiles, &config), u->name.app, (str){0}, false,
+                       item, e);
 }
 
 static bool run_pprof(struct upload *u)
@@ -369,14 +412,17 @@ static bool run_upload(struct upload *u, err *e)
     switch (u->format) {
     case FORMAT_FOLDED:
     case FORMAT_LINES:
+    case FORMAT_TRIE:
+    case FORMAT_TREE:
+    case FORMAT_SPEEDSCOPE:
         return run_text(u, e);
     case FORMAT_PPROF:
     case FORMAT_PPROF_MULTIPART:
         return run_pprof(u);
     default:
         return err_set(e, ERR_UNIMPLEMENTED,
-                       "uploads of this format (trie, tree, jfr, speedscope) are not supported; "
-                       "pprof, collapsed text and lines are");
+                       "uploads of this format (jfr) are not supported; "
+                       "pprof, collapsed text, lines, trie, tree and speedscope are");
     }
 }
 

@@ -68,6 +68,9 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
 {
     assert(p->type_count == 1);
     bool is_cpu = str_is(t->name, "process_cpu");
+    // speedscope gives times, which need no rate, and sizes, which have none.
+    bool is_time = str_is(p->types[0].unit, "nanoseconds");
+    if (str_is(p->types[0].unit, "bytes")) sample_rate = 0;
     p->types[0] = (struct profile_type){t->sample_type, t->sample_unit};
     if (sample_rate == 0 || (!is_cpu && !str_is(t->name, "wall"))) return true;
     // Counts become nanoseconds: a sample stands for the time between two of them.
@@ -76,6 +79,7 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     p->types[0] = (struct profile_type){is_cpu ? S("cpu") : S("wall"), S("nanoseconds")};
     p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
     p->period = period;
+    if (is_time) return true;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         if (!__builtin_mul_overflow(p->values[i], period, &p->values[i])) continue;
         return err_set(e, ERR_OUT_OF_RANGE, "a count times %lld ns does not fit 64 bits",

@@ -18,7 +18,8 @@ struct ingest_type {
 bool ingest_type_of_app(str app, struct ingest_type *out, err *e) MUST_CHECK;
 
 // Gives a profile with one sample type these names. Values of CPU and wall time count periods of
-// 1 / sample_rate and become nanoseconds. Fails with out_of_range.
+// 1 / sample_rate and become nanoseconds, unless the profile's unit is nanoseconds already or
+// bytes. Fails with out_of_range.
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p,
                        err *e) MUST_CHECK;
 

@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-#define JSON_DEPTH 128
+#define JSON_DEPTH 1024
 
 enum json_token {
     JSON_OBJECT,      // {

@@ -9,12 +9,15 @@
 // input.
 #pragma once
 
+#include "base/buf.h"
 #include "model/profile.h"
 
 struct decode_options {
     size_t inflated_max;  // cap of the size in bytes, after decompression; 0 = no cap of its own
     int64_t sample_rate;  // of text formats, Hz
     uint32_t symbol_max;  // longer strings keep their last symbol_max bytes; 0 = all
+    uint64_t node_children_max;     // tree: a node with more is refused; 0 = any number
+    uint64_t node_name_max;         // tree: a node with a longer name is refused; 0 = any
     bool repair_zero_function_ids;  // pprof: if all function ids are 0 and there are as many
                                     // functions as locations, take the locations' ids
 };
@@ -42,6 +45,37 @@ bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, s
 // One stack per line, each line one sample; empty lines are skipped, a line of 64 KiB is an error.
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
+
+// Pyroscope's binary trie: nodes until the end of the input, each of name length, name, value and
+// number of children (LEB128), depth first. A node's key is its ancestors' names and its own, one
+// behind the other; where the value is not 0, the key is a stack as in collapsed text.
+bool decode_trie(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 err *e) MUST_CHECK;
+
+// Pyroscope's binary tree: the same nodes, but one root, each node is a frame, and values are those
+// of the node itself. The root has no frame. A name with ';' is several frames.
+bool decode_tree(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 err *e) MUST_CHECK;
+
+// speedscope's JSON, events and samples. One profile for each in the file, with its name and unit;
+// its one type is samples/nanoseconds, samples/bytes or samples/count (unit none). Times become
+// nanoseconds, rounded. Events must be in order; frames that are never closed get no time after the
+// last event.
+bool decode_speedscope(struct arena *a, str bytes, const struct decode_options *o,
+                       struct decoded *out, err *e) MUST_CHECK;
+
+// V8's .cpuprofile, as a list of nodes or in the old nested form: samples/count and
+// wall/nanoseconds. V8's frames "(root)", "(program)" and "(idle)" stay.
+bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *o,
+                       struct decoded *out, err *e) MUST_CHECK;
+
+// V8's .heapprofile: inuse_space/bytes.
+bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
+                        struct decoded *out, err *e) MUST_CHECK;
+
+// Writes a profile without mappings and labels as pprof, not compressed. Fails with
+// resource_exhausted.
+bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 
 // The language that a string of a profile suggests by its ending or beginning, such as "go" for
 // ".go"; empty if none. profile.language_hint is the first string of a profile that suggests one.

@@ -90,6 +90,8 @@ struct profile {
     int64_t period;
     int64_t time_ns;  // 0 if the sender gave none
     int64_t duration_ns;
+    str name;  // of one of several profiles in a file, and its unit there; speedscope only
+    str unit;
     str default_type;
     str drop_frames;
     str keep_frames;

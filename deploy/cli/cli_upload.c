@@ -22,12 +22,21 @@
 #define FOLDED_SHOWN    80  // bytes of a line, in a message
 #define STDIN_SERVICE   S("stdin")
 
+#define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
+
 static const struct {
     str name;
 } formats[] = {
-    [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
-    [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
+    [UPLOAD_AUTO] = {S_INIT("auto")},
+    [UPLOAD_PPROF] = {S_INIT("pprof")},
+    [UPLOAD_FOLDED] = {S_INIT("folded")},
+    [UPLOAD_LINES] = {S_INIT("lines")},
     [UPLOAD_PERF] = {S_INIT("perf")},
+    [UPLOAD_SPEEDSCOPE] = {S_INIT("speedscope")},
+    [UPLOAD_TRIE] = {S_INIT("trie")},
+    [UPLOAD_TREE] = {S_INIT("tree")},
+    [UPLOAD_CPUPROFILE] = {S_INIT("cpuprofile")},
+    [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -66,6 +75,17 @@ static bool is_pprof(str bytes)
     return !r.fault && sample;
 }
 
+// Formats in JSON are told apart by names that only they have. Their place in the object is free,
+// and some files have it last.
+static enum upload_format json_format(str bytes)
+{
+    if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
+    if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;
+    if (str_contains(bytes, S("\"selfSize\""))) return UPLOAD_HEAPPROFILE;
+    bool samples = str_contains(bytes, S("\"hitCount\"")) || str_contains(bytes, S("\"samples\""));
+    return samples ? UPLOAD_CPUPROFILE : UPLOAD_AUTO;
+}
+
 bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
@@ -75,18 +95,20 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     // Formats that are known but cannot be read are refused by their names, which helps more than
     // the list of those that can.
     if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
-    if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
-    if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
+    if (str_starts(trimmed, S("{")) && json_format(bytes) != UPLOAD_AUTO) {
+        *format = json_format(bytes);
+    } else if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
         *format = UPLOAD_PERF;
     } else if (is_folded(bytes)) {
         *format = UPLOAD_FOLDED;
     } else if (is_pprof(bytes)) {
         *format = UPLOAD_PPROF;
     } else {
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "it is neither pprof nor collapsed stacks nor text of perf script; "
-                       "`flametree formats` lists all formats");
+        return err_set(
+            e, ERR_INVALID_ARGUMENT,
+            "it is neither pprof nor collapsed stacks nor text of perf script nor speedscope nor "
+            "a profile of V8; `flametree formats` lists all formats");
     }
     return true;
 }
@@ -247,15 +269,17 @@ static bool check_suffix(struct arena *a, const struct upload_options *o, err *e
                    STR(o->name));
 }
 
-// name=app.suffix{key=value,...}, whose grammar has no quotes.
-static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
+// name=app.suffix{key=value,...}, whose grammar has no quotes. Without a suffix, the server finds
+// the type itself, which a dot in the name would spoil.
+static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, str suffix,
+                            err *e)
 {
     // The service is the application's name. Where the grammar does not allow that, a stand-in is
     // sent, and a label service_name with the true one, which counts more.
-    bool fits = may_be_app(service);
+    bool fits = may_be_app(service) && (suffix.n || str_find(service, '.') == service.n);
     buf_str(b, fits ? service : S("upload"));
-    buf_byte(b, '.');
-    buf_str(b, o->name.n ? o->name : S("cpu"));
+    if (suffix.n) buf_byte(b, '.');
+    buf_str(b, suffix);
     buf_byte(b, '{');
     bool first = true;
     for (size_t i = 0; i <= o->label_count; i++) {
@@ -275,16 +299,40 @@ static bool put_ingest_name(struct buf *b, const struct upload_options *o, str s
     return buf_ok(b, e);
 }
 
+// The type of a speedscope file, which is checked here too: a file of several profiles has none,
+// because the server gives each that of its unit.
+static bool speedscope_suffix(const struct upload_options *o, str bytes, str *suffix, err *e)
+{
+    struct arena scratch;
+    struct decode_options options = {.inflated_max = INFLATED_MAX};
+    struct decoded d = {0};
+    arena_init(&scratch, NULL, DECODED_MAX);
+    bool ok = decode_speedscope(&scratch, bytes, &options, &d, e);
+    if (ok && d.count > 1 && o->name.n) {
+        ok = err_set(e, ERR_INVALID_ARGUMENT,
+                     "--name %.*s: the file has %zu profiles, whose types are those of their units",
+                     STR(o->name), d.count);
+    }
+    bool in_bytes = ok && d.count == 1 && str_is(d.profiles[0].unit, "bytes");
+    if (ok && d.count > 1)
+        *suffix = (str){0};
+    else if (in_bytes && !o->name.n)
+        *suffix = S("bytes");
+    arena_release(&scratch);
+    return ok;
+}
+
 static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
                         struct upload *out, err *e)
 {
-    assert(out->format == UPLOAD_FOLDED || out->format == UPLOAD_LINES ||
-           out->format == UPLOAD_PERF);
+    assert(out->format != UPLOAD_AUTO && out->format != UPLOAD_PPROF);
+    str suffix = o->name.n ? o->name : S("cpu");
+    if (out->format == UPLOAD_SPEEDSCOPE && !speedscope_suffix(o, bytes, &suffix, e)) return false;
     struct buf name;
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
-    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, e);
+    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, suffix, e);
     // Written also if the name failed: a buffer may be filled in vain, and the one check is below.
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
@@ -337,12 +385,28 @@ static bool collapse(struct upload *out, str plain, err *e)
     return ok;
 }
 
+// Servers of other makes do not know V8's formats, so they get pprof.
+static bool convert(enum upload_format format, str plain, struct buf *pprof, err *e)
+{
+    struct arena a;
+    struct decode_options o = {.inflated_max = INFLATED_MAX};
+    struct decoded d = {0};
+    arena_init(&a, NULL, DECODED_MAX);
+    bool ok = (format == UPLOAD_CPUPROFILE ? decode_cpuprofile(&a, plain, &o, &d, e)
+                                           : decode_heapprofile(&a, plain, &o, &d, e)) &&
+              decode_put_pprof(&a, d.profiles, pprof, e);
+    arena_release(&a);
+    return ok;
+}
+
 bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
                  struct upload *out, err *e)
 {
     *out = (struct upload){.format = o->format};
     struct buf inflated;
+    struct buf pprof;
     buf_init(&inflated, NULL, INFLATED_MAX);
+    buf_init(&pprof, NULL, INFLATED_MAX);
     str plain = bytes;
     bool ok = true;
     if (compress_is_gzip(bytes)) {
@@ -351,6 +415,11 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
+    if (ok && (out->format == UPLOAD_CPUPROFILE || out->format == UPLOAD_HEAPPROFILE)) {
+        ok = convert(out->format, plain, &pprof, e);
+        out->format = UPLOAD_PPROF;
+        bytes = plain = buf_view(&pprof);
+    }
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {
@@ -368,6 +437,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     // Empty if it was taken. A pprof is sent as it came, compressed: the inflated text was only
     // read.
     buf_release(&inflated);
+    buf_release(&pprof);
     assert(!ok || (out->path && out->content_type && out->format != UPLOAD_AUTO));
     return ok;
 }

@@ -2,8 +2,8 @@
 //
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
-// pprof goes through Push, text through /ingest with the format's name. A format that servers of
-// this version cannot read (common/decode/formats.def) is refused here.
+// pprof goes through Push, all others through /ingest with the format's name. A format that servers
+// of this version cannot read (common/decode/formats.def) is refused here.
 #pragma once
 
 #include "model/label.h"
@@ -13,7 +13,12 @@ enum upload_format {
     UPLOAD_PPROF,
     UPLOAD_FOLDED,
     UPLOAD_LINES,
-    UPLOAD_PERF  // made collapsed stacks of here
+    UPLOAD_PERF,  // made collapsed stacks of here
+    UPLOAD_SPEEDSCOPE,
+    UPLOAD_TRIE,
+    UPLOAD_TREE,
+    UPLOAD_CPUPROFILE,  // these two made pprof of here
+    UPLOAD_HEAPPROFILE
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 

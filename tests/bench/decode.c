@@ -2,6 +2,8 @@
 //
 // bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
 // on one core.
+// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded FILE... - the same for
+// another format, decoding alone: a line per file.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
@@ -212,9 +214,69 @@ static void measure(const char *path, const struct work *w, const char *only, st
     printf("\n");
 }
 
+// ---- other formats than pprof
+
+typedef bool decoder(struct arena *a, str bytes, const struct decode_options *o,
+                     struct decoded *out, err *e);
+
+static bool folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                   err *e)
+{
+    return decode_folded(a, bytes, o, out, NULL, e);
+}
+
+static const struct {
+    const char *name;
+    decoder *decode;
+} formats[] = {{"trie", decode_trie},
+               {"tree", decode_tree},
+               {"speedscope", decode_speedscope},
+               {"cpuprofile", decode_cpuprofile},
+               {"heapprofile", decode_heapprofile},
+               {"folded", folded}};
+
+static decoder *format_decoder;
+
+static bool decode_format(const struct work *w)
+{
+    struct arena a;
+    struct decode_options o = {0};
+    struct decoded d = {0};
+    err e = {0};
+    arena_init(&a, NULL, ARENA_MAX);
+    bool ok = format_decoder(&a, w->bytes, &o, &d, &e);
+    arena_release(&a);
+    return ok;
+}
+
+static int measure_format(const char *name, char **files, int n)
+{
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        if (strcmp(formats[i].name, name) == 0) format_decoder = formats[i].decode;
+    }
+    if (!format_decoder) return 2;
+    for (int i = 0; i < n; i++) {
+        struct work w = {0};
+        struct buf raw;
+        struct buf plain;
+        err e = {0};
+        buf_init(&raw, NULL, BYTES_MAX);
+        buf_init(&plain, NULL, BYTES_MAX);
+        if (load(files[i], &raw, &plain, &w.bytes, &e))
+            printf("%s\t%s\t%zu\t%.0f\n", name, files[i], w.bytes.n, speed(decode_format, &w));
+        else
+            fprintf(stderr, "bench.decode: %s: %s\n", files[i], e.msg);
+        buf_release(&raw);
+        buf_release(&plain);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     process_tune_malloc();  // as in the program, whose memory does not go back at every request
+    if (argc > 2 && strcmp(argv[1], "--format") == 0)
+        return measure_format(argv[2], &argv[3], argc - 3);
     const char *only = NULL;
     uint64_t runs = 0;
     int first = 1;

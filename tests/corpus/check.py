@@ -4,7 +4,7 @@
 usage: check.py CORPUS_DUMP [NAME...]
 
 The corpus is the directory FLAMETREE_CORPUS, by default ../shared/corpus beside the repository; it belongs to
-other projects, so it is not part of this one. Every pprof, collapsed and perf file of its MANIFEST.tsv is decoded and
+other projects, so it is not part of this one. Every file of its MANIFEST.tsv in one of FORMATS is decoded and
 every fact compared. Where there is no corpus, the exit code is 77: skipped."""
 import json
 import os
@@ -23,7 +23,11 @@ REFUSED = {
     "derived/pprof-value-count-mismatch.pb": ("pprof", "sample value length mismatch"),
     "derived/pprof-group-wiretype.pb": ("pprof", "wire type"),
     "derived/pprof-gzip-bomb.pb.gz": ("pprof-4mb", "larger than 4194304 bytes"),
+    "derived/truncated.trie": ("trie", "byte "),
+    "derived/huge-name-length.tree": ("tree", "tree node name length 1099511627776 exceeds"),
+    "speedscope/invalid-out-of-order-events.json": ("speedscope", "event "),
 }
+FORMATS = ("pprof", "collapsed", "perf", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
 # Dropped on purpose: facts change by one sample of value 1 in the first type and its stack.
 DANGLING = {"derived/pprof-dangling-location.pb": {"samples": -1, "stacks": -1}}
 
@@ -80,6 +84,24 @@ def collapsed_facts(head, samples):
     return got
 
 
+# The facts of other formats describe their own form (nodes, deltas) too; these are those of the stacks.
+STACK_FACTS = ("sum", "tree_nodes", "top_self", "top_total")
+SCALES = {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 1000}
+
+
+def stack_facts(name, form, samples, expected):
+    """A corpus_dump of the first profile against what the manifest says of its stacks."""
+    scale = 1
+    if form == "speedscope":
+        expected = expected["profiles"][0]
+        scale = SCALES.get(expected["unit"], 1)
+    want = {k: expected[k] for k in STACK_FACTS}
+    want["sum"] *= scale
+    for k in ("top_self", "top_total"):
+        want[k] = [[frame, value * scale] for frame, value in want[k]]
+    return compare(name, measures(samples, 0), want)
+
+
 def compare(name, got, expected):
     """Every fact that the manifest gives, except what describes the manifest's own reader."""
     wrong = []
@@ -131,6 +153,8 @@ def check(program, name, form, expected):
     head, *samples = dump(program, form, path)
     if "error" in head:
         return ["refused: %s" % head["message"]]
+    if form not in ("pprof", "collapsed"):
+        return stack_facts(name, form, samples, expected)
     return compare(name, (collapsed_facts if form == "collapsed" else pprof_facts)(head, samples), expected)
 
 
@@ -154,7 +178,7 @@ def main():
     for row in rows:
         name, form, family = row[2], row[3], row[4]
         form = family if form == "derived" else form
-        if form not in ("pprof", "collapsed", "perf") or "/golden/" in name or (wanted and not any(w in name for w in wanted)):
+        if form not in FORMATS or "/golden/" in name or (wanted and not any(w in name for w in wanted)):
             continue
         wrong = check(program, name, form, json.loads(row[12]))
         if not wrong and name.startswith("pprof/dotnet-73"):

@@ -139,6 +139,11 @@ static bool decode_file(struct arena *a, const char *format, str bytes, struct d
     struct decode_options o = {0};
     if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, d, e);
     if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
+    if (strcmp(format, "trie") == 0) return decode_trie(a, bytes, &o, d, e);
+    if (strcmp(format, "tree") == 0) return decode_tree(a, bytes, &o, d, e);
+    if (strcmp(format, "cpuprofile") == 0) return decode_cpuprofile(a, bytes, &o, d, e);
+    if (strcmp(format, "heapprofile") == 0) return decode_heapprofile(a, bytes, &o, d, e);
+    if (strcmp(format, "speedscope") == 0) return decode_speedscope(a, bytes, &o, d, e);
     if (strcmp(format, "pprof-repair") == 0) o.repair_zero_function_ids = true;
     if (strcmp(format, "pprof-4mb") == 0) o.inflated_max = 4 << 20;
     return decode_pprof(a, bytes, &o, d, NULL, e);
@@ -165,7 +170,10 @@ static str read_all(const char *path)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: corpus_dump pprof|pprof-repair|pprof-4mb|collapsed|perf FILE\n");
+        fprintf(
+            stderr,
+            "usage: corpus_dump pprof|pprof-repair|pprof-4mb|collapsed|perf|trie|tree|cpuprofile|\n"
+            "heapprofile|speedscope FILE\n");
         return 2;
     }
     str bytes = read_all(argv[2]);

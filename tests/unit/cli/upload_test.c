@@ -16,6 +16,8 @@ static void content_tells_the_format(void **state)
         {"names with spaces", "main loop;f (x) 3", 17, UPLOAD_FOLDED},
         {"jfr", "FLR\0\0\2", 6, UPLOAD_AUTO},
         {"json", " {\"shared\":1}", 13, UPLOAD_AUTO},
+        {"speedscope", "{\"a\":\"https://www.speedscope.app/file-format-schema.json\"}", 58,
+         UPLOAD_SPEEDSCOPE},
         {"pprof", "\x0a\x02\x08\x01\x32\x00", 6, UPLOAD_PPROF},
         {"empty", "", 0, UPLOAD_AUTO},
         {"prose", "hello world\n", 12, UPLOAD_AUTO},

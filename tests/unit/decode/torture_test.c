@@ -121,6 +121,39 @@ static bool read_lines(struct torture_bench *b, void *arg, err *e)
     return true;
 }
 
+typedef bool decoder(struct arena *a, str bytes, const struct decode_options *o,
+                     struct decoded *out, err *e);
+
+struct document {
+    decoder *decode;
+    str bytes;
+};
+
+static bool read_document(struct torture_bench *b, void *arg, err *e)
+{
+    const struct document *doc = arg;
+    struct decoded d = {0};
+    if (!doc->decode(&b->arena, doc->bytes, &options, &d, e)) return false;
+    print(&d, &b->out);
+    return true;
+}
+
+#define SPEEDSCOPE                                                                                 \
+    "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"profiles\":[{\"type\":" \
+    "\"sampled\",\"unit\":\"none\",\"samples\":[[0,1],[1]],\"weights\":[1,2]},{\"type\":"          \
+    "\"evented\",\"unit\":\"none\",\"events\":[{\"type\":\"O\",\"at\":1,\"frame\":0},{\"type\":"   \
+    "\"C\",\"at\":3,\"frame\":0}]}],\"shared\":{\"frames\":[{\"name\":\"a\"},{\"name\":\"b\"}]}}"
+#define CPUPROFILE                                                                              \
+    "{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"r\"},\"children\":[2]},{\"id\":2," \
+    "\"callFrame\":{\"functionName\":\"\"}}],\"samples\":[2,1],\"timeDeltas\":[1,2]}"
+
+static struct document documents[] = {
+    {decode_trie, S_INIT("\0\0\1\5main;\0\2\4work\3\0\1a\1\0")},
+    {decode_tree, S_INIT("\0\0\1\4main\0\2\4work\3\0\1a\1\0")},
+    {decode_speedscope, S_INIT(SPEEDSCOPE)},
+    {decode_cpuprofile, S_INIT(CPUPROFILE)},
+};
+
 static void decoders_survive(void **state)
 {
     (void)state;
@@ -137,6 +170,10 @@ static void decoders_survive(void **state)
         {.name = "decode.pprof", .make = read_pprof, .arg = &raw},
         {.name = "decode.pprof_gzip", .make = read_pprof, .arg = &gzip},
         {.name = "decode.pprof_labels", .make = read_labelled},
+        {.name = "decode.trie", .make = read_document, .arg = &documents[0]},
+        {.name = "decode.tree", .make = read_document, .arg = &documents[1]},
+        {.name = "decode.speedscope", .make = read_document, .arg = &documents[2]},
+        {.name = "decode.cpuprofile", .make = read_document, .arg = &documents[3]},
         {.name = "decode.folded", .make = read_folded, .arg = &text},
         {.name = "decode.lines", .make = read_lines, .arg = &text},
     };

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pprof_put.c - a decoded profile as a pprof message. Ids are rows + 1; each string is written
+// once.
+#include "base/hash.h"
+#include "base/map.h"
+#include "codec/pb.h"
+#include "decode/decode.h"
+
+// Numbers of fields in google.v1.Profile.
+enum {
+    PROFILE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME = 9,
+    PROFILE_DURATION = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12
+};
+
+struct writer {
+    struct arena *a;
+    struct buf *out;
+    struct map index;
+    str *strings;
+    size_t count;
+    size_t cap;
+    err *e;
+    bool failed;  // *e says why
+};
+
+struct probe {
+    const str *strings;
+    str text;
+};
+
+static bool same_text(const void *ctx, uint32_t row)
+{
+    const struct probe *p = ctx;
+    return str_eq(p->strings[row], p->text);
+}
+
+// The row of a string in the table; 0, the empty string, after a failure.
+static int64_t string_of(struct writer *w, str text)
+{
+    if (text.n == 0 || w->failed) return 0;
+    uint64_t hash = hash_table_str(text);
+    uint32_t row = map_find(&w->index, hash, same_text, &(struct probe){w->strings, text});
+    if (row != MAP_NONE) return row;
+    if (!arena_grow(w->a, &w->strings, &w->cap, w->count + 1, sizeof *w->strings)) {
+        w->failed = !arena_fail(w->a, w->e);
+        return 0;
+    }
+    row = (uint32_t)w->count;
+    w->strings[w->count++] = text;
+    w->failed = !map_put(&w->index, hash, row, w->e);
+    return row;
+}
+
+static void put_type(struct writer *w, unsigned field, struct profile_type type)
+{
+    size_t at = pb_begin(w->out, field);
+    pb_put_i64_opt(w->out, 1, string_of(w, type.type));
+    pb_put_i64_opt(w->out, 2, string_of(w, type.unit));
+    pb_end(w->out, at);
+}
+
+static void put_samples(struct writer *w, const struct profile *p)
+{
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        const struct profile_sample *s = &p->samples[i];
+        size_t at = pb_begin(w->out, PROFILE_SAMPLE);
+        size_t list = pb_begin(w->out, 1);
+        for (uint32_t k = 0; k < s->location_count; k++)
+            pb_put_varint(w->out, (uint64_t)p->stack_locations[s->first_location + k] + 1);
+        pb_end(w->out, list);
+        list = pb_begin(w->out, 2);
+        for (uint32_t k = 0; k < p->type_count; k++)
+            pb_put_varint(w->out, (uint64_t)p->values[(size_t)i * p->type_count + k]);
+        pb_end(w->out, list);
+        pb_end(w->out, at);
+    }
+}
+
+static void put_frames(struct writer *w, const struct profile *p)
+{
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        const struct profile_location *l = &p->locations[i];
+        size_t at = pb_begin(w->out, PROFILE_LOCATION);
+        pb_put_i64_opt(w->out, 1, (int64_t)i + 1);
+        pb_put_i64_opt(w->out, 3, (int64_t)l->address);
+        for (uint32_t k = 0; k < l->line_count; k++) {
+            const struct profile_line *line = &p->lines[l->first_line + k];
+            size_t inner = pb_begin(w->out, 4);
+            pb_put_i64_opt(w->out, 1, (int64_t)line->function + 1);
+            pb_put_i64_opt(w->out, 2, line->line);
+            pb_end(w->out, inner);
+        }
+        pb_end(w->out, at);
+    }
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        const struct profile_function *f = &p->functions[i];
+        size_t at = pb_begin(w->out, PROFILE_FUNCTION);
+        pb_put_i64_opt(w->out, 1, (int64_t)i + 1);
+        pb_put_i64_opt(w->out, 2, string_of(w, f->name));
+        pb_put_i64_opt(w->out, 3, string_of(w, f->system_name));
+        pb_put_i64_opt(w->out, 4, string_of(w, f->filename));
+        pb_put_i64_opt(w->out, 5, f->start_line);
+        pb_end(w->out, at);
+    }
+}
+
+bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e)
+{
+    struct writer w = {.a = a, .out = out, .e = e};
+    assert(p->mapping_count == 0 && p->label_count == 0);
+    map_init(&w.index, a->budget);
+    w.strings = ARENA_NEW(a, str);
+    if (!w.strings) return arena_fail(a, e);
+    w.cap = w.count = 1;  // the first string is empty
+    for (uint32_t i = 0; i < p->type_count; i++)
+        put_type(&w, PROFILE_TYPE, p->types[i]);
+    put_samples(&w, p);
+    put_frames(&w, p);
+    pb_put_i64_opt(out, PROFILE_TIME, p->time_ns);
+    pb_put_i64_opt(out, PROFILE_DURATION, p->duration_ns);
+    if (p->period_type.type.n) put_type(&w, PROFILE_PERIOD_TYPE, p->period_type);
+    pb_put_i64_opt(out, PROFILE_PERIOD, p->period);
+    for (size_t i = 0; i < w.count; i++)
+        pb_put_bytes(out, PROFILE_STRING, w.strings[i]);
+    map_release(&w.index);
+    return !w.failed && buf_ok(out, e);
+}

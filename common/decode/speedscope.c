@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// speedscope.c - speedscope's JSON. The frames may come behind the profiles, and a profile's unit
+// and type behind its events, so the text is read twice, and a profile's numbers are kept until it
+// ends.
+#include "decode/json_values.h"
+#include "decode/stacks.h"
+
+#include <math.h>
+
+#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
+
+struct event {
+    double at;
+    double frame;
+    bool open;
+};
+
+struct reader {
+    struct json_reader json;
+    struct arena *a;
+    const struct decode_options *o;
+    str *frames;
+    size_t frame_count;
+    size_t frame_cap;
+    struct profile *profiles;
+    size_t profile_count;
+    size_t profile_cap;
+    str schema;
+    size_t bytes;
+};
+
+// One profile as written. Indexes are not checked yet.
+struct raw {
+    str type;
+    str name;
+    str unit;
+    double start;
+    struct event *events;
+    size_t event_count;
+    size_t event_cap;
+    double *frames;  // of all samples, one behind the other
+    size_t frame_count;
+    size_t frame_cap;
+    size_t *ends;  // of each sample, in frames
+    size_t end_count;
+    size_t end_cap;
+    double *weights;
+    size_t weight_count;
+    size_t weight_cap;
+};
+
+// ---- frames
+
+static bool read_frame(struct reader *r, err *e)
+{
+    str name = {0};
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_KEY; t = json_next(&r->json)) {
+        bool ok = str_is(r->json.text, "name")
+                      ? json_want_string(&r->json, "the name of a frame", &name, e)
+                      : json_pass(&r->json, e);
+        if (!ok) return false;
+    }
+    if (t != JSON_OBJECT_END) return json_broken(&r->json, "a frame", e);
+    if (!arena_grow(r->a, &r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames))
+        return arena_fail(r->a, e);
+    r->frames[r->frame_count++] = name;
+    return true;
+}
+
+static bool read_shared(struct reader *r, err *e)
+{
+    if (json_next(&r->json) != JSON_OBJECT) return json_broken(&r->json, "an object in shared", e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_KEY; t = json_next(&r->json)) {
+        if (!str_is(r->json.text, "frames")) {
+            if (!json_pass(&r->json, e)) return false;
+            continue;
+        }
+        if (json_next(&r->json) != JSON_ARRAY)
+            return json_broken(&r->json, "a list in shared.frames", e);
+        t = json_next(&r->json);
+        for (; t == JSON_OBJECT; t = json_next(&r->json)) {
+            if (!read_frame(r, e)) return false;
+        }
+        if (t != JSON_ARRAY_END) return json_broken(&r->json, "a frame in shared.frames", e);
+    }
+    return t == JSON_OBJECT_END || json_broken(&r->json, "shared", e);
+}
+
+// ---- a profile as written
+
+static bool read_event(struct reader *r, struct raw *p, err *e)
+{
+    struct event event = {.frame = -1};
+    str type = {0};
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_KEY; t = json_next(&r->json)) {
+        str key = r->json.text;
+        bool ok = str_is(key, "type") ? json_want_string(&r->json, "the type of an event", &type, e)
+                  : str_is(key, "at")
+                      ? json_want_number(&r->json, "the time of an event", &event.at, e)
+                  : str_is(key, "frame")
+                      ? json_want_number(&r->json, "the frame of an event", &event.frame, e)
+                      : json_pass(&r->json, e);
+        if (!ok) return false;
+    }
+    if (t != JSON_OBJECT_END) return json_broken(&r->json, "an event", e);
+    event.open = str_is(type, "O");
+    if (!event.open && !str_is(type, "C")) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "event %zu: type \"%.*s\" is neither O nor C",
+                       p->event_count, STR(str_slice(type, 0, 64)));
+    }
+    if (!arena_grow(r->a, &p->events, &p->event_cap, p->event_count + 1, sizeof *p->events))
+        return arena_fail(r->a, e);
+    p->events[p->event_count++] = event;
+    return true;
+}
+
+static bool read_events(struct reader *r, struct raw *p, err *e)
+{
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of events", e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_OBJECT; t = json_next(&r->json)) {
+        if (!read_event(r, p, e)) return false;
+    }
+    return t == JSON_ARRAY_END || json_broken(&r->json, "an event", e);
+}
+
+// The rest of a list of numbers, whose bracket has been read.
+static bool read_numbers(struct reader *r, double **v, size_t *n, size_t *cap, err *e)
+{
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_NUMBER; t = json_next(&r->json)) {
+        if (!arena_grow(r->a, v, cap, *n + 1, sizeof **v)) return arena_fail(r->a, e);
+        if (!json_double(r->json.text, &(*v)[(*n)++]))
+            return json_broken(&r->json, "a finite number", e);
+    }
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a number", e);
+}
+
+static bool read_weights(struct reader *r, struct raw *p, err *e)
+{
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of weights", e);
+    return read_numbers(r, &p->weights, &p->weight_count, &p->weight_cap, e);
+}
+
+static bool read_samples(struct reader *r, struct raw *p, err *e)
+{
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of samples", e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_ARRAY; t = json_next(&r->json)) {
+        if (!read_numbers(r, &p->frames, &p->frame_count, &p->frame_cap, e)) return false;
+        if (!arena_grow(r->a, &p->ends, &p->end_cap, p->end_count + 1, sizeof *p->ends))
+            return arena_fail(r->a, e);
+        p->ends[p->end_count++] = p->frame_count;
+    }
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a sample", e);
+}
+
+static bool read_field(struct reader *r, struct raw *p, err *e)
+{
+    str key = r->json.text;
+    if (str_is(key, "type"))
+        return json_want_string(&r->json, "the type of a profile", &p->type, e);
+    if (str_is(key, "name"))
+        return json_want_string(&r->json, "the name of a profile", &p->name, e);
+    if (str_is(key, "unit"))
+        return json_want_string(&r->json, "the unit of a profile", &p->unit, e);
+    if (str_is(key, "startValue")) return json_want_number(&r->json, "startValue", &p->start, e);
+    if (str_is(key, "events")) return read_events(r, p, e);
+    if (str_is(key, "samples")) return read_samples(r, p, e);
+    if (str_is(key, "weights")) return read_weights(r, p, e);
+    return json_pass(&r->json, e);
+}
+
+// ---- its stacks
+
+struct unit {
+    str name;
+    double scale;  // to the unit that is stored
+    str stored;
+};
+
+static const struct unit *unit_of(str name)
+{
+    static const struct unit units[] = {
+        {S_INIT("none"), 1, S_INIT("count")},
+        {S_INIT("nanoseconds"), 1, S_INIT("nanoseconds")},
+        {S_INIT("microseconds"), 1e3, S_INIT("nanoseconds")},
+        {S_INIT("milliseconds"), 1e6, S_INIT("nanoseconds")},
+        {S_INIT("seconds"), 1e9, S_INIT("nanoseconds")},
+        {S_INIT("bytes"), 1, S_INIT("bytes")},
+    };
+    for (size_t i = 0; i < COUNT(units); i++) {
+        if (str_eq(units[i].name, name)) return &units[i];
+    }
+    return NULL;
+}
+
+static bool frame_index(const struct reader *r, double frame, uint32_t *out, err *e)
+{
+    if (frame >= 0 && frame < (double)r->frame_count && frame == (double)(uint32_t)frame) {
+        *out = (uint32_t)frame;
+        return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "frame %g does not exist; there are %zu", frame,
+                   r->frame_count);
+}
+
+// stack: rows, root first
+static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double weight, err *e)
+{
+    uint32_t *leaf = NULL;
+    int64_t *values = NULL;
+    int64_t value = 0;
+    if (!json_whole(weight, &value))
+        return err_set(e, ERR_OUT_OF_RANGE, "weight %g does not fit 64 bits", weight);
+    if (value == 0) return true;
+    if (!stacks_sample(s, depth, &leaf, &values, e)) return false;
+    *values = value;
+    for (size_t i = 0; i < depth; i++)
+        leaf[i] = stack[depth - 1 - i];
+    return true;
+}
+
+// Between two events passes time of the stack that is open. It is rounded at both ends and not as
+// a difference, so that fractions do not add up.
+static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, double scale,
+                       err *e)
+{
+    uint32_t *stack = ARENA_ARRAY(r->a, uint32_t, p->event_count);
+    uint32_t *open = ARENA_ARRAY(r->a, uint32_t, p->event_count);
+    if (!stack || !open) return arena_fail(r->a, e);
+    size_t depth = 0;
+    double last = p->start;
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct event *event = &p->events[i];
+        uint32_t frame = 0;
+        if (event->at < last) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "event %zu: events out of order, %g < %g", i,
+                           event->at, last);
+        }
+        if (!frame_index(r, event->frame, &frame, e)) return err_wrap(e, "event %zu", i);
+        double weight = nearbyint(event->at * scale) - nearbyint(last * scale);
+        if (depth && !add(s, stack, depth, weight, e)) return false;
+        last = event->at;
+        if (event->open) {
+            open[depth] = frame;
+            if (!stacks_frame(s, r->frames[frame], (str){0}, 0, &stack[depth++], e)) return false;
+        } else if (depth == 0 || open[--depth] != frame) {
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "event %zu: frame %u is closed and not the innermost one open", i,
+                           frame);
+        }
+    }
+    // As in Pyroscope, frames may stay open: a program that was stopped closes none.
+    return true;
+}
+
+static bool add_samples(struct reader *r, struct stacks *s, const struct raw *p, double scale,
+                        err *e)
+{
+    if (p->end_count != p->weight_count) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu weights", p->end_count,
+                       p->weight_count);
+    }
+    uint32_t *stack = ARENA_ARRAY(r->a, uint32_t, p->frame_count);
+    if (!stack) return arena_fail(r->a, e);
+    for (size_t i = 0, from = 0; i < p->end_count; from = p->ends[i++]) {
+        if (p->weights[i] < 0)
+            return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: negative weight %g", i,
+                           p->weights[i]);
+        for (size_t k = from; k < p->ends[i]; k++) {
+            uint32_t frame = 0;
+            if (!frame_index(r, p->frames[k], &frame, e)) return err_wrap(e, "sample %zu", i);
+            if (!stacks_frame(s, r->frames[frame], (str){0}, 0, &stack[k], e)) return false;
+        }
+        double weight = nearbyint(p->weights[i] * scale);
+        if (!add(s, &stack[from], p->ends[i] - from, weight, e)) return false;
+    }
+    return true;
+}
+
+static bool make(struct reader *r, const struct raw *p, err *e)
+{
+    const struct unit *unit = unit_of(p->unit);
+    if (!unit)
+        return err_set(e, ERR_INVALID_ARGUMENT, "unknown unit \"%.*s\"",
+                       STR(str_slice(p->unit, 0, 64)));
+    bool evented = str_is(p->type, "evented");
+    if (!evented && !str_is(p->type, "sampled"))
+        return err_set(e, ERR_INVALID_ARGUMENT, "profile type \"%.*s\" is not supported",
+                       STR(str_slice(p->type, 0, 64)));
+    struct stacks s;
+    struct profile_type type = {S("samples"), unit->stored};
+    bool ok =
+        stacks_begin(&s, r->a, r->bytes, r->o, &type, 1, e) &&
+        (evented ? add_events(r, &s, p, unit->scale, e) : add_samples(r, &s, p, unit->scale, e)) &&
+        stacks_finish(&s, e);
+    stacks_release(&s);
+    if (!ok) return false;
+    s.p->name = p->name;
+    s.p->unit = p->unit;
+    if (r->profile_count) s.p->encoded_bytes = 0;  // of the file, so it counts once
+    if (!arena_grow(r->a, &r->profiles, &r->profile_cap, r->profile_count + 1,
+                    sizeof *r->profiles)) {
+        return arena_fail(r->a, e);
+    }
+    r->profiles[r->profile_count++] = *s.p;
+    return true;
+}
+
+// ---- the file
+
+static bool read_profiles(struct reader *r, err *e)
+{
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of profiles", e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_OBJECT; t = json_next(&r->json)) {
+        struct raw p = {0};
+        for (t = json_next(&r->json); t == JSON_KEY; t = json_next(&r->json)) {
+            if (!read_field(r, &p, e)) return err_wrap(e, "profile %zu", r->profile_count);
+        }
+        if (t != JSON_OBJECT_END) return json_broken(&r->json, "a profile", e);
+        if (!make(r, &p, e)) return err_wrap(e, "profile %zu", r->profile_count);
+    }
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a profile", e);
+}
+
+// Reads the values of one pass and skips those of the other.
+static bool pass(struct reader *r, str bytes, bool profiles, err *e)
+{
+    json_reader_init(&r->json, r->a, bytes);
+    if (json_next(&r->json) != JSON_OBJECT) return json_broken(&r->json, "an object", e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_KEY; t = json_next(&r->json)) {
+        str key = r->json.text;
+        bool ok = !profiles && str_is(key, "$schema")
+                      ? json_want_string(&r->json, "$schema", &r->schema, e)
+                  : !profiles && str_is(key, "shared")  ? read_shared(r, e)
+                  : profiles && str_is(key, "profiles") ? read_profiles(r, e)
+                                                        : json_pass(&r->json, e);
+        if (!ok) return false;
+    }
+    if (t != JSON_OBJECT_END || json_next(&r->json) != JSON_END)
+        return json_broken(&r->json, "one object", e);
+    return true;
+}
+
+bool decode_speedscope(struct arena *a, str bytes, const struct decode_options *o,
+                       struct decoded *out, err *e)
+{
+    struct reader r = {.a = a, .o = o, .bytes = bytes.n};
+    if (!pass(&r, bytes, false, e)) return false;
+    if (!str_is(r.schema, SCHEMA))
+        return err_set(e, ERR_INVALID_ARGUMENT, "unknown $schema \"%.*s\"",
+                       STR(str_slice(r.schema, 0, 128)));
+    if (!pass(&r, bytes, true, e)) return false;
+    *out = (struct decoded){r.profiles, r.profile_count};
+    return true;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stacks.h - makes a profile of frames with names: what decoders without a table of their own
+// share. Private to this room.
+//
+// Equal frames (name, file, line) are one function and one location with the same row. Names borrow
+// from the caller and must live as long as the arena. After a failure no column is longer than
+// another. stacks_release frees the index, also after a failure.
+#pragma once
+
+#include "base/map.h"
+#include "decode/decode.h"
+
+struct stacks {
+    struct arena *a;
+    uint32_t symbol_max;
+    uint32_t type_count;
+    struct profile *p;
+    struct map frames;
+    size_t function_cap;
+    size_t sample_cap;
+    size_t value_cap;
+    size_t stack_cap;
+};
+
+// Fails with resource_exhausted: the size is above the options' cap or 2 GiB, or no memory.
+bool stacks_begin(struct stacks *s, struct arena *a, size_t encoded_bytes,
+                  const struct decode_options *o, const struct profile_type *types,
+                  uint32_t type_count, err *e) MUST_CHECK;
+
+// The row of a frame; its name is cut to symbol_max. A frame that is new keeps `name`.
+bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *row,
+                  err *e) MUST_CHECK;
+
+// As stacks_frame, for a name in memory that the caller writes over: a new one is copied.
+bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e) MUST_CHECK;
+
+// Adds a sample with `depth` frames. The caller fills (*leaf)[0..depth) with rows, leaf first, and
+// (*values)[0..type_count); both are zero before.
+bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **values,
+                   err *e) MUST_CHECK;
+
+// Completes s->p, once.
+bool stacks_finish(struct stacks *s, err *e) MUST_CHECK;
+
+void stacks_release(struct stacks *s);

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// v8.c - the CPU and heap profiles of V8: trees of call frames. CPU profiles list their nodes with
+// ids, or, in the old form and in heap profiles, nest them. Chrome's traces have the list in
+// pieces, as arguments of events.
+//
+// Nodes are collected first, whatever the order of fields, and become stacks at the end: a node's
+// parent may come behind it, and ids may make cycles.
+#include "decode/idmap.h"
+#include "decode/json_values.h"
+#include "decode/stacks.h"
+
+#define NO_PARENT SIZE_MAX
+#define NS_PER_US 1000
+
+struct v8_node {
+    str name;
+    str url;
+    int64_t line;    // from 1; 0: unknown
+    int64_t weight;  // hits or bytes
+    size_t parent;   // row, or NO_PARENT
+};
+
+struct child {
+    size_t parent;  // row
+    uint64_t id;
+};
+
+struct v8 {
+    struct json_reader json;
+    struct arena *a;
+    struct v8_node *nodes;
+    size_t node_count;
+    size_t node_cap;
+    uint64_t *ids;  // of nodes
+    size_t id_cap;
+    uint64_t *parents;  // id + 1 that a node names as its parent; 0: none
+    size_t parent_cap;
+    struct child *children;
+    size_t child_count;
+    size_t child_cap;
+    uint64_t *samples;  // ids of nodes
+    size_t sample_count;
+    size_t sample_cap;
+    int64_t *deltas;  // µs since the sample before
+    size_t delta_count;
+    size_t delta_cap;
+    double start_us;
+    double end_us;
+    bool heap;
+    bool has_nodes;
+};
+
+static bool whole(struct v8 *v, double n, const char *what, int64_t *out, err *e)
+{
+    if (json_whole(n, out)) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: %s %g does not fit 64 bits", v->json.at,
+                   what, n);
+}
+
+static bool read_whole(struct v8 *v, const char *what, int64_t *out, err *e)
+{
+    double n = 0;
+    return json_want_number(&v->json, "a number", &n, e) && whole(v, n, what, out, e);
+}
+
+static bool read_id(struct v8 *v, const char *what, uint64_t *out, err *e)
+{
+    int64_t id = 0;
+    if (!read_whole(v, what, &id, e)) return false;
+    if (id < 0)
+        return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: %s %lld is negative", v->json.at, what,
+                       (long long)id);
+    *out = (uint64_t)id;
+    return true;
+}
+
+// ---- nodes
+
+static bool add_node(struct v8 *v, size_t parent, size_t *row, err *e)
+{
+    size_t n = v->node_count + 1;
+    if (n > UINT32_MAX) return err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u nodes", UINT32_MAX);
+    if (!arena_grow(v->a, &v->nodes, &v->node_cap, n, sizeof *v->nodes) ||
+        !arena_grow(v->a, &v->ids, &v->id_cap, n, sizeof *v->ids) ||
+        !arena_grow(v->a, &v->parents, &v->parent_cap, n, sizeof *v->parents)) {
+        return arena_fail(v->a, e);
+    }
+    *row = v->node_count++;
+    v->nodes[*row] = (struct v8_node){.parent = parent};
+    return true;
+}
+
+static bool add_child(struct v8 *v, size_t parent, uint64_t id, err *e)
+{
+    if (!arena_grow(v->a, &v->children, &v->child_cap, v->child_count + 1, sizeof *v->children))
+        return arena_fail(v->a, e);
+    v->children[v->child_count++] = (struct child){parent, id};
+    return true;
+}
+
+// One field of a call frame, which the old form has in the node itself. False with *known = false
+// if it is none of them.
+static bool frame_field(struct v8 *v, size_t row, bool *known, err *e)
+{
+    str key = v->json.text;
+    int64_t line = 0;
+    *known = true;
+    if (str_is(key, "functionName"))
+        return json_want_string(&v->json, "a string", &v->nodes[row].name, e);
+    if (str_is(key, "url")) return json_want_string(&v->json, "a string", &v->nodes[row].url, e);
+    if (str_is(key, "lineNumber")) {
+        if (!read_whole(v, "lineNumber", &line, e)) return false;
+        // -1 is "unknown", and 0 the first line.
+        v->nodes[row].line = line >= 0 && line < INT64_MAX ? line + 1 : 0;
+        return true;
+    }
+    *known = false;
+    return false;
+}
+
+static bool read_call_frame(struct v8 *v, size_t row, err *e)
+{
+    if (json_next(&v->json) != JSON_OBJECT) return json_broken(&v->json, "a call frame", e);
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_KEY; t = json_next(&v->json)) {
+        bool known = false;
+        if (!frame_field(v, row, &known, e) && (known || !json_pass(&v->json, e))) return false;
+    }
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a call frame", e);
+}
+
+// A field of a node besides its children.
+static bool node_field(struct v8 *v, size_t row, err *e)
+{
+    str key = v->json.text;
+    bool known = false;
+    if (str_is(key, "callFrame")) return read_call_frame(v, row, e);
+    if (str_is(key, "id")) return read_id(v, "id", &v->ids[row], e);
+    if (str_is(key, v->heap ? "selfSize" : "hitCount")) {
+        if (!read_whole(v, "hitCount or selfSize", &v->nodes[row].weight, e)) return false;
+        if (v->nodes[row].weight >= 0) return true;
+        return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: a negative hitCount or selfSize",
+                       v->json.at);
+    }
+    if (str_is(key, "parent")) {
+        uint64_t id = 0;
+        if (!read_id(v, "parent", &id, e)) return false;
+        v->parents[row] = id + 1;
+        return true;
+    }
+    return frame_field(v, row, &known, e) || (!known && json_pass(&v->json, e));
+}
+
+// Ids within a list of children, up to a token that is none.
+static bool read_child_ids(struct v8 *v, size_t parent, enum json_token *t, err *e)
+{
+    for (*t = json_next(&v->json); *t == JSON_NUMBER; *t = json_next(&v->json)) {
+        double id = 0;
+        int64_t n = 0;
+        if (!json_double(v->json.text, &id)) return json_broken(&v->json, "the id of a child", e);
+        if (!whole(v, id, "the id of a child", &n, e)) return false;
+        if (!add_child(v, parent, (uint64_t)n, e)) return false;
+    }
+    return true;
+}
+
+// Reads fields of an open node until one of its lists of children begins, or the node ends.
+static bool read_fields(struct v8 *v, size_t row, bool *ended, err *e)
+{
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_KEY; t = json_next(&v->json)) {
+        if (str_is(v->json.text, "children")) {
+            *ended = false;
+            return json_next(&v->json) == JSON_ARRAY ||
+                   json_broken(&v->json, "a list of children", e);
+        }
+        if (!node_field(v, row, e)) return false;
+    }
+    *ended = true;
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a node", e);
+}
+
+// The rest of a node, whose brace has been read, and of all nodes below it. The open ones are a
+// chain of rows, and their lists of children are open in the JSON.
+static bool read_nodes(struct v8 *v, err *e)
+{
+    size_t row = 0;
+    if (!add_node(v, NO_PARENT, &row, e)) return false;
+    for (;;) {
+        bool ended = false;
+        enum json_token t = JSON_END;
+        if (!read_fields(v, row, &ended, e)) return false;
+        if (ended && v->nodes[row].parent == NO_PARENT) return true;
+        if (ended) row = v->nodes[row].parent;
+        if (!read_child_ids(v, row, &t, e)) return false;
+        if (t == JSON_ARRAY_END) continue;
+        if (t != JSON_OBJECT) return json_broken(&v->json, "a child", e);
+        if (!add_node(v, row, &row, e)) return false;
+    }
+}
+
+static bool read_list_of_nodes(struct v8 *v, err *e)
+{
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of nodes", e);
+    v->has_nodes = true;
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_OBJECT; t = json_next(&v->json)) {
+        if (!read_nodes(v, e)) return false;
+    }
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a node", e);
+}
+
+// ---- samples
+
+static bool read_samples(struct v8 *v, err *e)
+{
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of samples", e);
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_NUMBER; t = json_next(&v->json)) {
+        double id = 0;
+        int64_t n = 0;
+        if (!json_double(v->json.text, &id)) return json_broken(&v->json, "a sample", e);
+        if (!whole(v, id, "a sample", &n, e)) return false;
+        if (!arena_grow(v->a, &v->samples, &v->sample_cap, v->sample_count + 1,
+                        sizeof *v->samples)) {
+            return arena_fail(v->a, e);
+        }
+        v->samples[v->sample_count++] = (uint64_t)n;
+    }
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a sample", e);
+}
+
+static bool read_deltas(struct v8 *v, err *e)
+{
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of timeDeltas", e);
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_NUMBER; t = json_next(&v->json)) {
+        double us = 0;
+        int64_t n = 0;
+        if (!json_double(v->json.text, &us)) return json_broken(&v->json, "a time", e);
+        if (!whole(v, us, "a time", &n, e)) return false;
+        if (!arena_grow(v->a, &v->deltas, &v->delta_cap, v->delta_count + 1, sizeof *v->deltas))
+            return arena_fail(v->a, e);
+        v->deltas[v->delta_count++] = n;
+    }
+    return t == JSON_ARRAY_END || json_broken(&v->json, "a time", e);
+}
+
+// ---- objects
+
+// A field of a profile, or of the arguments of a trace's event.
+static bool profile_field(struct v8 *v, err *e)
+{
+    str key = v->json.text;
+    if (str_is(key, "nodes")) return read_list_of_nodes(v, e);
+    if (str_is(key, "samples") && !v->heap) return read_samples(v, e);
+    if (str_is(key, "timeDeltas")) return read_deltas(v, e);
+    if (str_is(key, "startTime")) return json_want_number(&v->json, "a number", &v->start_us, e);
+    if (str_is(key, "endTime")) return json_want_number(&v->json, "a number", &v->end_us, e);
+    if (!str_is(key, "head")) return json_pass(&v->json, e);
+    v->has_nodes = true;
+    return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e)
+                                              : json_broken(&v->json, "a node", e);
+}
+
+static bool profile_fields(struct v8 *v, err *e)
+{
+    enum json_token t = json_next(&v->json);
+    for (; t == JSON_KEY; t = json_next(&v->json)) {
+        if (!profile_field(v, e)) return false;
+    }
+    return t == JSON_OBJECT_END || json_broken(&v->json, "a field", e);
+}
+
+// ---- stacks
+
+// Rows for parents that were named by ids. A later node with an id replaces an earlier one, and a
+// parent's list of children counts more than what the child says.
+static bool link_nodes(struct v8 *v, struct idmap *rows, err *e)
+{
+    if (!idmap_build(rows, v->a, v->ids, (uint32_t)v->node_count, e)) return false;
+    for (size_t i = 0; i < v->node_count; i++) {
+        if (v->parents[i] == 0) continue;
+        uint32_t row = idmap_row(rows, v->parents[i] - 1);
+        if (row == MAP_NONE)
+            return err_set(e, ERR_INVALID_ARGUMENT, "node %zu: parent %llu does not exist", i,
+                           (unsigned long long)(v->parents[i] - 1));
+        v->nodes[i].parent = row;
+    }
+    for (size_t i = 0; i < v->child_count; i++) {
+        uint32_t row = idmap_row(rows, v->children[i].id);
+        if (row == MAP_NONE)
+            return err_set(e, ERR_INVALID_ARGUMENT, "node %zu: child %llu does not exist",
+                           v->children[i].parent, (unsigned long long)v->children[i].id);
+        v->nodes[row].parent = v->children[i].parent;
+    }
+    return true;
+}
+
+// Each node's number of frames; false if a node is its own ancestor. Every node is walked once: a
+// walk ends at the first ancestor whose depth is known.
+static bool find_depths(struct v8 *v, uint32_t *depths, err *e)
+{
+    for (size_t i = 0; i < v->node_count; i++) {
+        uint32_t steps = 0;
+        size_t at = i;
+        while (at != NO_PARENT && depths[at] == 0) {
+            if (steps++ > v->node_count)
+                return err_set(e, ERR_INVALID_ARGUMENT, "node %llu is its own ancestor",
+                               (unsigned long long)v->ids[i]);
+            at = v->nodes[at].parent;
+        }
+        uint32_t depth = steps + (at == NO_PARENT ? 0 : depths[at]);
+        for (at = i; at != NO_PARENT && depths[at] == 0; at = v->nodes[at].parent)
+            depths[at] = depth--;
+    }
+    return true;
+}
+
+struct tally {
+    int64_t *counts;
+    int64_t *ns;
+};
+
+static bool add_us(int64_t us, int64_t *ns, err *e)
+{
+    int64_t more = 0;
+    if (!__builtin_mul_overflow(us, (int64_t)NS_PER_US, &more) &&
+        !__builtin_add_overflow(*ns, more, ns)) {
+        return true;
+    }
+    return err_set(e, ERR_OUT_OF_RANGE, "times add up to more than 64 bits");
+}
+
+// Counts are V8's own if it gave any. Time is from a sample to the next one; the last has none. A
+// delta may be negative, because samples are not always written in order: it counts as it is, so
+// that the times add up to the recording's.
+static bool add_samples(struct v8 *v, const struct idmap *rows, const struct tally *t, err *e)
+{
+    bool hits = false;
+    for (size_t i = 0; i < v->node_count; i++) {
+        t->counts[i] = v->nodes[i].weight;
+        hits |= v->nodes[i].weight > 0;
+    }
+    if (v->delta_count && v->delta_count != v->sample_count) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu timeDeltas", v->sample_count,
+                       v->delta_count);
+    }
+    for (size_t i = 0; i < v->sample_count; i++) {
+        uint32_t row = idmap_row(rows, v->samples[i]);
+        if (row == MAP_NONE)
+            return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: node %llu does not exist", i,
+                           (unsigned long long)v->samples[i]);
+        if (!hits) t->counts[row]++;
+        if (i + 1 < v->delta_count && !add_us(v->deltas[i + 1], &t->ns[row], e)) return false;
+    }
+    return true;
+}
+
+static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth,
+                      const int64_t *values, err *e)
+{
+    uint32_t *leaf = NULL;
+    int64_t *to = NULL;
+    if (!stacks_sample(s, depth, &leaf, &to, e)) return false;
+    memcpy(to, values, s->type_count * sizeof *to);
+    for (uint32_t i = 0; i < depth; i++, row = v->nodes[row].parent) {
+        const struct v8_node *n = &v->nodes[row];
+        str name = n->name.n ? n->name : S("(anonymous)");
+        if (!stacks_frame(s, name, n->url, n->line, &leaf[i], e)) return false;
+    }
+    assert(row == NO_PARENT);
+    return true;
+}
+
+static bool add_stacks(struct v8 *v, struct stacks *s, err *e)
+{
+    struct idmap rows;
+    size_t n = v->node_count;
+    uint32_t *depths = ARENA_ARRAY(v->a, uint32_t, n);
+    struct tally t = {ARENA_ARRAY(v->a, int64_t, n), ARENA_ARRAY(v->a, int64_t, n)};
+    if (!depths || !t.counts || !t.ns) return arena_fail(v->a, e);
+    if (!link_nodes(v, &rows, e) || !find_depths(v, depths, e) || !add_samples(v, &rows, &t, e))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t values[] = {t.counts[i], t.ns[i]};
+        if (values[0] == 0 && values[1] == 0) continue;
+        if (!add_stack(v, s, i, depths[i], values, e)) return false;
+    }
+    return true;
+}
+
+static bool finish(struct v8 *v, size_t bytes, const struct decode_options *o, struct decoded *out,
+                   err *e)
+{
+    static const struct profile_type cpu[] = {{S_INIT("samples"), S_INIT("count")},
+                                              {S_INIT("wall"), S_INIT("nanoseconds")}};
+    static const struct profile_type heap = {S_INIT("inuse_space"), S_INIT("bytes")};
+    if (!v->has_nodes) return err_set(e, ERR_INVALID_ARGUMENT, "no nodes");
+    struct stacks s;
+    bool ok = stacks_begin(&s, v->a, bytes, o, v->heap ? &heap : cpu, v->heap ? 1 : 2, e) &&
+              add_stacks(v, &s, e) && stacks_finish(&s, e);
+    stacks_release(&s);
+    if (!ok) return false;
+    double duration = (v->end_us - v->start_us) * NS_PER_US;
+    if (duration > 0 && !json_whole(duration, &s.p->duration_ns)) s.p->duration_ns = 0;
+    if (!v->heap) s.p->period_type = cpu[1];
+    *out = (struct decoded){s.p, 1};
+    return true;
+}
+
+static bool decode(struct arena *a, str bytes, bool heap, const struct decode_options *o,
+                   struct decoded *out, err *e)
+{
+    struct v8 v = {.a = a, .heap = heap};
+    json_reader_init(&v.json, a, bytes);
+    if (json_next(&v.json) != JSON_OBJECT) return json_broken(&v.json, "an object", e);
+    if (!profile_fields(&v, e)) return false;
+    if (json_next(&v.json) != JSON_END) return json_broken(&v.json, "one object", e);
+    return finish(&v, bytes.n, o, out, e);
+}
+
+bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *o,
+                       struct decoded *out, err *e)
+{
+    return decode(a, bytes, false, o, out, e);
+}
+
+bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
+                        struct decoded *out, err *e)
+{
+    return decode(a, bytes, true, o, out, e);
+}
