@@ -334,6 +334,7 @@ static bool run_pprof(struct upload *u)
 struct recording_parts {
     str jfr;
     str labels;
+    bool raw;  // no form: then only the limit of bodies holds, as in Pyroscope
 };
 
 static bool find_recording(struct upload *u, struct recording_parts *out, err *e)
@@ -341,6 +342,7 @@ static bool find_recording(struct upload *u, struct recording_parts *out, err *e
     str type = http_headers_get(&u->x->headers, "content-type");
     if (!str_contains(type, S("multipart/form-data"))) {
         out->jfr = buf_view(&u->x->body);
+        out->raw = jfr_is(out->jfr);
         return true;
     }
     struct multipart_part *parts = NULL;
@@ -359,7 +361,7 @@ static bool parse_recording(struct upload *u, const struct recording_parts *part
 {
     struct pipeline *in = &u->q.in;
     struct decode_options o = {
-        .inflated_max = pipeline_size_max(in),
+        .inflated_max = parts->raw ? 0 : pipeline_size_max(in),
         .sample_rate = u->sample_rate,
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
     };

@@ -7,6 +7,7 @@
 #include "codec/pb.h"
 #include "codec/url.h"
 #include "decode/decode.h"
+#include "decode/jfr.h"
 #include "decode/perf.h"
 #include "deploy/cli/cli_formats.h"
 #include "distributor/ingest_type.h"
@@ -17,17 +18,17 @@
 #define SNIFF_BYTES     ((size_t)64 << 10)
 #define GZIP_LEVEL      3
 #define PPROF_TIME      9u  // field time_nanos
-#define JFR_MAGIC       S_INIT("FLR\0")
 #define FOLDED_LINE_MAX ((size_t)65535)
 #define FOLDED_SHOWN    80  // bytes of a line, in a message
 #define STDIN_SERVICE   S("stdin")
+#define JFR_RATE        100  // Hz, async-profiler's
 
 static const struct {
     str name;
 } formats[] = {
     [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
     [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
-    [UPLOAD_PERF] = {S_INIT("perf")},
+    [UPLOAD_PERF] = {S_INIT("perf")},     [UPLOAD_JFR] = {S_INIT("jfr")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -69,12 +70,14 @@ static bool is_pprof(str bytes)
 bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
-    static const str jfr = JFR_MAGIC;
     str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (jfr_is(bytes)) {
+        *format = UPLOAD_JFR;
+        return true;
+    }
     // Formats that are known but cannot be read are refused by their names, which helps more than
     // the list of those that can.
-    if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
     if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
@@ -85,7 +88,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
         *format = UPLOAD_PPROF;
     } else {
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "it is neither pprof nor collapsed stacks nor text of perf script; "
+                       "it is neither pprof nor JFR nor collapsed stacks nor text of perf script; "
                        "`flametree formats` lists all formats");
     }
     return true;
@@ -248,14 +251,17 @@ static bool check_suffix(struct arena *a, const struct upload_options *o, err *e
 }
 
 // name=app.suffix{key=value,...}, whose grammar has no quotes.
-static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
+static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, bool typed,
+                            err *e)
 {
     // The service is the application's name. Where the grammar does not allow that, a stand-in is
     // sent, and a label service_name with the true one, which counts more.
     bool fits = may_be_app(service);
     buf_str(b, fits ? service : S("upload"));
-    buf_byte(b, '.');
-    buf_str(b, o->name.n ? o->name : S("cpu"));
+    if (typed) {
+        buf_byte(b, '.');
+        buf_str(b, o->name.n ? o->name : S("cpu"));
+    }
     buf_byte(b, '{');
     bool first = true;
     for (size_t i = 0; i <= o->label_count; i++) {
@@ -279,12 +285,13 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
                         struct upload *out, err *e)
 {
     assert(out->format == UPLOAD_FOLDED || out->format == UPLOAD_LINES ||
-           out->format == UPLOAD_PERF);
+           out->format == UPLOAD_PERF || out->format == UPLOAD_JFR);
+    bool typed = out->format != UPLOAD_JFR;  // text has no type of its own
     struct buf name;
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
-    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, e);
+    bool ok = (!typed || check_suffix(a, o, e)) && put_ingest_name(&name, o, service, typed, e);
     // Written also if the name failed: a buffer may be filled in vain, and the one check is below.
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
@@ -292,7 +299,8 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
-    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    uint64_t rate = typed || o->sample_rate_given ? o->sample_rate : JFR_RATE;
+    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)rate);
     assert(ok || e->code);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
@@ -351,6 +359,10 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
+    if (ok && out->format == UPLOAD_JFR && o->name.n) {
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "--name %.*s: a JFR recording has types of its own",
+                     STR(o->name));
+    }
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {

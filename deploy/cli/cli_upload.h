@@ -2,7 +2,7 @@
 //
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
-// pprof goes through Push, text through /ingest with the format's name. A format that servers of
+// pprof goes through Push, JFR and text through /ingest with the format's name. A format that servers of
 // this version cannot read (common/decode/formats.def) is refused here.
 #pragma once
 
@@ -13,7 +13,8 @@ enum upload_format {
     UPLOAD_PPROF,
     UPLOAD_FOLDED,
     UPLOAD_LINES,
-    UPLOAD_PERF  // made collapsed stacks of here
+    UPLOAD_PERF,  // made collapsed stacks of here
+    UPLOAD_JFR
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 

@@ -14,7 +14,7 @@ static void content_tells_the_format(void **state)
     } cases[] = {
         {"collapsed", "main;work 12\n", 13, UPLOAD_FOLDED},
         {"names with spaces", "main loop;f (x) 3", 17, UPLOAD_FOLDED},
-        {"jfr", "FLR\0\0\2", 6, UPLOAD_AUTO},
+        {"jfr", "FLR\0\0\2", 6, UPLOAD_JFR},
         {"json", " {\"shared\":1}", 13, UPLOAD_AUTO},
         {"pprof", "\x0a\x02\x08\x01\x32\x00", 6, UPLOAD_PPROF},
         {"empty", "", 0, UPLOAD_AUTO},
