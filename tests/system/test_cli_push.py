@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from cli import fails, ok, run, service, url
 from client import Pprof, read_pprof, unique
+from jfr import Jfr
 
 
 def test_pushed_text_comes_back_the_same(url, tmp_path):
@@ -82,7 +83,7 @@ UPLOADS = {
     "folded": ("/ingest?format=folded", b"main;work 1\n"),
     "lines": ("/ingest?format=lines", b"main;work\n"),
     "perf": None,  # only the client knows it
-    "jfr": ("/ingest?format=jfr", b"FLR\0"),
+    "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", b"{}"),
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
@@ -213,3 +214,14 @@ def test_service_that_ingest_cannot_spell(url):
 def test_quiet_push_says_nothing(url):
     answer = run("push", "-", "-q", "-l", "service_name=" + unique("cli"), data="x 1\n", url=url)
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_recording_is_known_by_its_bytes(url, tmp_path, packed):
+    name, path = unique("cli"), tmp_path / "recording.bin"
+    recording = Jfr().setting("event", "itimer").sample(1, times=3).sample(2).tlab(2, 4096).encode()
+    path.write_bytes(gzip.compress(recording) if packed else recording)
+    ok("push", str(path), "-l", "service_name=" + name, url=url)
+    assert sorted(ok("query", "cpu", "-s", name, "-F", "folded", url=url).splitlines()) == ["App.work 30000000", "App.work;App.idle 10000000"]
+    assert "memory:alloc_in_new_tlab_bytes:bytes:space:bytes" in ok("types", "-s", name, url=url)
+    assert "a JFR recording has types of its own" in fails(1, "push", str(path), "--name", "cpu", url=url)
