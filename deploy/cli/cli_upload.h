@@ -2,8 +2,8 @@
 //
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
-// pprof goes through Push, JFR and text through /ingest with the format's name. A format that servers of
-// this version cannot read (common/decode/formats.def) is refused here.
+// pprof goes through Push, JFR and text through /ingest with the format's name. A format that
+// servers of this version cannot read (common/decode/formats.def) is refused here.
 #pragma once
 
 #include "model/label.h"
