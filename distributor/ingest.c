@@ -11,12 +11,14 @@
 #include "codec/attime.h"
 #include "codec/multipart.h"
 #include "codec/url.h"
+#include "decode/jfr.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
 #include "distributor/metrics.h"
 #include "distributor/state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define STATUS_OK            200
 #define STATUS_TOO_LARGE     413
@@ -46,7 +48,9 @@ struct upload {
     struct ingest_name name;
     str spy;
     int64_t from_ns;
+    int64_t until_ns;
     int64_t sample_rate;
+    str event;  // of a recording: what was sampled
     enum format format;
     err refused;  // the error in an answer that was made here
 };
@@ -113,6 +117,7 @@ static bool read_parameters(struct upload *u, err *e)
 {
     if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) return err_wrap(e, "name");
     u->from_ns = attime_parse(parameter(u, "from"), u->q.in.now_ns);
+    u->until_ns = attime_parse(parameter(u, "until"), u->q.in.now_ns);
     // Later errors are logged with the service, so it is set as soon as the name is known.
     u->spy = parameter(u, "spyName");
     if (u->spy.n == 0) u->spy = S("unknown");
@@ -151,6 +156,7 @@ static bool make_labels(struct upload *u, str profile_name, str app, str part, b
     put(&l, S("__delta__"), S("false"));
     put(&l, S("pyroscope_spy"), u->spy);
     if (part.n) put(&l, S("profile_name"), part);
+    if (u->event.n) put(&l, S("jfr_event"), u->event);
     for (size_t i = 0; i < u->name.count; i++) {
         label one = u->name.labels[i];
         // Names with two underscores are storage's own, so a client may not set them; only the
@@ -367,6 +373,89 @@ static bool run_pprof(struct upload *u)
     return unprocessable(u, where, &why);
 }
 
+// ---- JFR
+
+struct recording_parts {
+    str jfr;
+    str labels;
+    bool raw;  // no form: then only the limit of bodies holds, as in Pyroscope
+};
+
+static bool find_recording(struct upload *u, struct recording_parts *out, err *e)
+{
+    str type = http_headers_get(&u->x->headers, "content-type");
+    if (!str_contains(type, S("multipart/form-data"))) {
+        out->jfr = buf_view(&u->x->body);
+        out->raw = jfr_is(out->jfr);
+        return true;
+    }
+    struct multipart_part *parts = NULL;
+    size_t n = 0;
+    if (!multipart_parse(u->a, type, buf_view(&u->x->body), &parts, &n, e)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (parts[i].filename.n == 0) continue;
+        if (str_is(parts[i].name, "jfr")) keep_first(&out->jfr, parts[i].bytes);
+        if (str_is(parts[i].name, "labels")) keep_first(&out->labels, parts[i].bytes);
+    }
+    return out->jfr.p || err_set(e, ERR_INVALID_ARGUMENT, "jfr field is required");
+}
+
+static bool parse_recording(struct upload *u, const struct recording_parts *parts,
+                            struct jfr_recording *r, err *e)
+{
+    struct pipeline *in = &u->q.in;
+    struct decode_options o = {
+        .inflated_max = parts->raw ? 0 : pipeline_size_max(in),
+        .sample_rate = u->sample_rate,
+        .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
+    };
+    bool over_cap = false;
+    if (decode_jfr(&u->scratch, parts->jfr, parts->labels, &o, r, &over_cap, e)) return true;
+    if (over_cap) {
+        err_set(e, ERR_INVALID_ARGUMENT,
+                "decompressed size exceeds maximum allowed size of %zu bytes", o.inflated_max);
+    }
+    pipeline_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
+                    over_cap ? o.inflated_max : parts->jfr.n, e);
+    return false;
+}
+
+static bool add_recording(struct upload *u, const struct recording_parts *parts,
+                          const struct jfr_recording *r, err *e)
+{
+    u->event = r->event;
+    for (size_t i = 0; i < r->profiles.count; i++) {
+        struct profile *p = &r->profiles.profiles[i];
+        struct pipeline_item item = {.bytes = parts->jfr};
+        if (!make_labels(u, r->names[i], u->name.app, (str){0}, true, &item, e)) return false;
+        p->time_ns = u->from_ns;
+        p->duration_ns = MAX(u->until_ns - u->from_ns, 0);
+        pipeline_profile(&u->q.in, &u->scratch, p, false, &item);
+    }
+    return request_send(&u->q, e);
+}
+
+static bool run_recording(struct upload *u)
+{
+    struct recording_parts parts = {0};
+    struct jfr_recording r = {0};
+    err why = {0};
+    const char *parsing = "parsing IngestInput-pprof failed";
+    if (!find_recording(u, &parts, &why)) {
+        count_malformed(u, &why);
+        return unprocessable(u, parsing, &why);
+    }
+    if (parts.jfr.n == 0 && u->x->body.n == 0) return accepted(u);
+    // Its failures are counted with reasons of their own.
+    if (!parse_recording(u, &parts, &r, &why)) return unprocessable(u, parsing, &why);
+    bool sent = add_recording(u, &parts, &r, &why);
+    if (sent && !u->q.in.failed) return accepted(u);
+    if (sent) why = u->q.in.first;
+    char where[128];
+    snprintf(where, sizeof where, "pushing IngestInput-pprof failed %s", err_name(why.code));
+    return unprocessable(u, where, &why);
+}
+
 // ---- the request
 
 // Answers with u->refused; always false.
@@ -419,11 +508,10 @@ static bool run_upload(struct upload *u, err *e)
     case FORMAT_PPROF:
     case FORMAT_PPROF_MULTIPART:
         return run_pprof(u);
-    default:
-        return err_set(e, ERR_UNIMPLEMENTED,
-                       "uploads of this format (jfr) are not supported; "
-                       "pprof, collapsed text, lines, trie, tree and speedscope are");
+    case FORMAT_JFR:
+        return run_recording(u);
     }
+    abort();  // read_parameters knows no other format
 }
 
 void ingest_too_large(void *self, const struct http_exchange *x)

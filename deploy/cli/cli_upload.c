@@ -7,6 +7,7 @@
 #include "codec/pb.h"
 #include "codec/url.h"
 #include "decode/decode.h"
+#include "decode/jfr.h"
 #include "decode/perf.h"
 #include "deploy/cli/cli_formats.h"
 #include "distributor/ingest_type.h"
@@ -17,10 +18,10 @@
 #define SNIFF_BYTES     ((size_t)64 << 10)
 #define GZIP_LEVEL      3
 #define PPROF_TIME      9u  // field time_nanos
-#define JFR_MAGIC       S_INIT("FLR\0")
 #define FOLDED_LINE_MAX ((size_t)65535)
 #define FOLDED_SHOWN    80  // bytes of a line, in a message
 #define STDIN_SERVICE   S("stdin")
+#define JFR_RATE        100  // Hz, async-profiler's
 
 #define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
 
@@ -32,6 +33,7 @@ static const struct {
     [UPLOAD_FOLDED] = {S_INIT("folded")},
     [UPLOAD_LINES] = {S_INIT("lines")},
     [UPLOAD_PERF] = {S_INIT("perf")},
+    [UPLOAD_JFR] = {S_INIT("jfr")},
     [UPLOAD_SPEEDSCOPE] = {S_INIT("speedscope")},
     [UPLOAD_TRIE] = {S_INIT("trie")},
     [UPLOAD_TREE] = {S_INIT("tree")},
@@ -89,12 +91,14 @@ static enum upload_format json_format(str bytes)
 bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
-    static const str jfr = JFR_MAGIC;
     str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (jfr_is(bytes)) {
+        *format = UPLOAD_JFR;
+        return true;
+    }
     // Formats that are known but cannot be read are refused by their names, which helps more than
     // the list of those that can.
-    if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if (str_starts(trimmed, S("{")) && json_format(bytes) != UPLOAD_AUTO) {
         *format = json_format(bytes);
@@ -105,10 +109,10 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     } else if (is_pprof(bytes)) {
         *format = UPLOAD_PPROF;
     } else {
-        return err_set(
-            e, ERR_INVALID_ARGUMENT,
-            "it is neither pprof nor collapsed stacks nor text of perf script nor speedscope nor "
-            "a profile of V8; `flametree formats` lists all formats");
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
+                       "nor speedscope nor "
+                       "a profile of V8; `flametree formats` lists all formats");
     }
     return true;
 }
@@ -326,13 +330,14 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
                         struct upload *out, err *e)
 {
     assert(out->format != UPLOAD_AUTO && out->format != UPLOAD_PPROF);
-    str suffix = o->name.n ? o->name : S("cpu");
+    bool typed = out->format != UPLOAD_JFR;  // which has types of its own
+    str suffix = !typed ? (str){0} : o->name.n ? o->name : S("cpu");
     if (out->format == UPLOAD_SPEEDSCOPE && !speedscope_suffix(o, bytes, &suffix, e)) return false;
     struct buf name;
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
-    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, suffix, e);
+    bool ok = (!typed || check_suffix(a, o, e)) && put_ingest_name(&name, o, service, suffix, e);
     // Written also if the name failed: a buffer may be filled in vain, and the one check is below.
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
@@ -340,7 +345,8 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
-    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    uint64_t rate = typed || o->sample_rate_given ? o->sample_rate : JFR_RATE;
+    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)rate);
     assert(ok || e->code);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
@@ -419,6 +425,10 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = convert(out->format, plain, &pprof, e);
         out->format = UPLOAD_PPROF;
         bytes = plain = buf_view(&pprof);
+    }
+    if (ok && out->format == UPLOAD_JFR && o->name.n) {
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "--name %.*s: a JFR recording has types of its own",
+                     STR(o->name));
     }
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);

@@ -14,6 +14,7 @@ enum upload_format {
     UPLOAD_FOLDED,
     UPLOAD_LINES,
     UPLOAD_PERF,  // made collapsed stacks of here
+    UPLOAD_JFR,
     UPLOAD_SPEEDSCOPE,
     UPLOAD_TRIE,
     UPLOAD_TREE,

@@ -27,7 +27,7 @@ REFUSED = {
     "derived/huge-name-length.tree": ("tree", "tree node name length 1099511627776 exceeds"),
     "speedscope/invalid-out-of-order-events.json": ("speedscope", "event "),
 }
-FORMATS = ("pprof", "collapsed", "perf", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
+FORMATS = ("pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
 # Dropped on purpose: facts change by one sample of value 1 in the first type and its stack.
 DANGLING = {"derived/pprof-dangling-location.pb": {"samples": -1, "stacks": -1}}
 
@@ -140,7 +140,38 @@ def check_perf(program, name, expected):
     return wrong
 
 
+def recording_facts(lines):
+    """The profiles of a recording, by the types they have; samples without a value count too."""
+    profiles = {}
+    for line in lines:
+        if "types" in line:
+            samples = profiles.setdefault(tuple(map(tuple, line["types"])), [])
+        else:
+            samples.append(line)
+    return {types: {"samples": len(samples), "stacks": len({tuple(s["stack"]) for s in samples}),
+                    "by_type": [{"type": t, "unit": u, **measures(samples, i)} for i, (t, u) in enumerate(types)]}
+            for types, samples in profiles.items()}
+
+
+def check_jfr(program, name, expected):
+    lines = dump(program, "jfr", os.path.join(CORPUS, name))
+    error = lines[0].get("message") if lines else None
+    if "error" in expected or error:
+        return [] if "error" in expected and error else ["expected %s, got %s" % (expected.get("error", "profiles"), error)]
+    got, wrong = recording_facts(lines), []
+    wanted = {tuple((t["type"], t["unit"]) for t in p["by_type"]): p for p in expected["profiles"].values()}
+    if set(got) != set(wanted):
+        wrong.append("expected the types %s, got %s" % (sorted(wanted), sorted(got)))
+    for types in set(got) & set(wanted):
+        for t in got[types]["by_type"]:
+            del t["nonzero_stacks"]
+        wrong += compare(name, got[types], {k: wanted[types][k] for k in ("samples", "stacks", "by_type")})
+    return wrong
+
+
 def check(program, name, form, expected):
+    if form == "jfr":
+        return check_jfr(program, name, expected)
     if form == "perf":
         return check_perf(program, name, expected)
     path = os.path.join(CORPUS, name)
@@ -178,7 +209,7 @@ def main():
     for row in rows:
         name, form, family = row[2], row[3], row[4]
         form = family if form == "derived" else form
-        if form not in FORMATS or "/golden/" in name or (wanted and not any(w in name for w in wanted)):
+        if form not in FORMATS or "/golden/" in name or "/aux/" in name or (wanted and not any(w in name for w in wanted)):
             continue
         wrong = check(program, name, form, json.loads(row[12]))
         if not wrong and name.startswith("pprof/dotnet-73"):

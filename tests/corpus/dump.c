@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // corpus_dump FORMAT FILE - what a decoder made of a file, as JSON lines for check.py: first the
-// head, then a line per sample. On a refusal one line {"error": code, "message": text} instead.
+// head, then a line per sample; of a recording so for each of its profiles. On a refusal one line
+// {"error": code, "message": text} instead.
 #include "codec/json.h"
 #include "decode/decode.h"
+#include "decode/jfr.h"
 #include "decode/perf.h"
 
 #include <inttypes.h>
@@ -134,10 +136,21 @@ static bool decode_perf(struct arena *a, str bytes, struct decoded *d, err *e)
     return ok && arena_ok(a, e) && decode_folded(a, kept, &o, d, NULL, e);
 }
 
+// At the rate that the facts are computed with.
+static bool decode_recording(struct arena *a, str bytes, struct decoded *d, err *e)
+{
+    struct decode_options o = {.sample_rate = 100};
+    struct jfr_recording r = {0};
+    if (!decode_jfr(a, bytes, (str){0}, &o, &r, NULL, e)) return false;
+    *d = r.profiles;
+    return true;
+}
+
 static bool decode_file(struct arena *a, const char *format, str bytes, struct decoded *d, err *e)
 {
     struct decode_options o = {0};
     if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, d, e);
+    if (strcmp(format, "jfr") == 0) return decode_recording(a, bytes, d, e);
     if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
     if (strcmp(format, "trie") == 0) return decode_trie(a, bytes, &o, d, e);
     if (strcmp(format, "tree") == 0) return decode_tree(a, bytes, &o, d, e);
@@ -170,10 +183,9 @@ static str read_all(const char *path)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(
-            stderr,
-            "usage: corpus_dump pprof|pprof-repair|pprof-4mb|collapsed|perf|trie|tree|cpuprofile|\n"
-            "heapprofile|speedscope FILE\n");
+        fprintf(stderr, "usage: corpus_dump "
+                        "pprof|pprof-repair|pprof-4mb|collapsed|perf|jfr|trie|tree|cpuprofile|\n"
+                        "heapprofile|speedscope FILE\n");
         return 2;
     }
     str bytes = read_all(argv[2]);
@@ -184,16 +196,18 @@ int main(int argc, char **argv)
     struct decoded d = {0};
     err e = {0};
     if (decode_file(&a, argv[1], bytes, &d, &e)) {
-        put_head(&b, &d.profiles[0]);
-        for (uint32_t i = 0; i < d.profiles[0].sample_count; i++) {
-            put_sample(&b, &d.profiles[0], i);
+        for (size_t k = 0; k < d.count; k++) {
+            put_head(&b, &d.profiles[k]);
+            for (uint32_t i = 0; i < d.profiles[k].sample_count; i++) {
+                put_sample(&b, &d.profiles[k], i);
+            }
         }
     } else {
         buf_printf(&b, "{\"error\":\"%s\",\"message\":", err_name(e.code));
         json_put_string(&b, str_of(e.msg));
         buf_z(&b, "}\n");
     }
-    fwrite(b.p, 1, b.n, stdout);
+    if (b.n) fwrite(b.p, 1, b.n, stdout);  // a recording may have no profile
     buf_release(&b);
     arena_release(&a);
     char *p = NULL;

@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from cli import fails, ok, run, service, url
 from client import Pprof, read_pprof, unique
+from jfr import Jfr
 
 
 def test_pushed_text_comes_back_the_same(url, tmp_path):
@@ -64,14 +65,14 @@ def test_a_bad_file_does_not_stop_the_others(url, tmp_path):
     (tmp_path / "sub" / "more.txt").write_text("deep 1\n")
     (tmp_path / ".hidden").write_text("hidden 1\n")
     said = fails(1, "push", str(tmp_path), "/no/such/file", "-l", "service_name=" + name, "--sample-rate", "0", url=url)
-    assert "4.txt: it is neither pprof nor collapsed stacks nor text of perf script" in said and "5.txt: it is empty" in said, said
-    assert "6.jfr: Flametree cannot read jfr yet; convert the file" in said, said
+    assert "4.txt: it is neither pprof nor JFR nor collapsed stacks nor text of perf script" in said and "5.txt: it is empty" in said, said
+    assert "6.jfr" in said and "malformed JFR: the chunk at byte 0 has not version 2 but 0" in said, said
     assert "/no/such/file: No such file" in said and "4 of 12 files failed" in said, said
     got = ok("query", "-s", name, "-F", "folded", url=url)
     assert sorted(got.split("\n")) == [""] + sorted(["deep 1"] + ["f%d 1" % i for i in (0, 1, 2, 3, 6, 7, 8)])
 
 
-@pytest.mark.parametrize("format", ["jfr", "otlp"])
+@pytest.mark.parametrize("format", ["otlp"])
 def test_format_that_does_not_work_is_refused(format):
     assert "Flametree cannot read %s yet; " % format in fails(2, "push", "--format", format, "-", data="x 1\n")
 
@@ -132,7 +133,7 @@ UPLOADS = {
     "perf": None,  # only the client knows these
     "cpuprofile": None,
     "heapprofile": None,
-    "jfr": ("/ingest?format=jfr", b"FLR\0"),
+    "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
@@ -263,3 +264,14 @@ def test_service_that_ingest_cannot_spell(url):
 def test_quiet_push_says_nothing(url):
     answer = run("push", "-", "-q", "-l", "service_name=" + unique("cli"), data="x 1\n", url=url)
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_recording_is_known_by_its_bytes(url, tmp_path, packed):
+    name, path = unique("cli"), tmp_path / "recording.bin"
+    recording = Jfr().setting("event", "itimer").sample(1, times=3).sample(2).tlab(2, 4096).encode()
+    path.write_bytes(gzip.compress(recording) if packed else recording)
+    ok("push", str(path), "-l", "service_name=" + name, url=url)
+    assert sorted(ok("query", "cpu", "-s", name, "-F", "folded", url=url).splitlines()) == ["App.work 30000000", "App.work;App.idle 10000000"]
+    assert "memory:alloc_in_new_tlab_bytes:bytes:space:bytes" in ok("types", "-s", name, url=url)
+    assert "a JFR recording has types of its own" in fails(1, "push", str(path), "--name", "cpu", url=url)

@@ -14,7 +14,7 @@ static void content_tells_the_format(void **state)
     } cases[] = {
         {"collapsed", "main;work 12\n", 13, UPLOAD_FOLDED},
         {"names with spaces", "main loop;f (x) 3", 17, UPLOAD_FOLDED},
-        {"jfr", "FLR\0\0\2", 6, UPLOAD_AUTO},
+        {"jfr", "FLR\0\0\2", 6, UPLOAD_JFR},
         {"json", " {\"shared\":1}", 13, UPLOAD_AUTO},
         {"speedscope", "{\"a\":\"https://www.speedscope.app/file-format-schema.json\"}", 58,
          UPLOAD_SPEEDSCOPE},

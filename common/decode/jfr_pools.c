@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jfr_pools.c - the constant pools of a chunk: checkpoints, chained from the last to the first.
+//
+// Entries are kept as they lie in the recording; names and stacks are put together when an event
+// asks for them. References go from stack to method to class to symbol and never back.
+#include "decode/jfr_int.h"
+
+static struct jfr_pool *pool_of(struct jfr_pools *p, enum jfr_class_kind kind)
+{
+    switch (kind) {
+    case JFR_SYMBOL:
+        return &p->symbols;
+    case JFR_CLASS:
+        return &p->classes;
+    case JFR_METHOD_TYPE:
+        return &p->methods;
+    case JFR_STACK_TRACE:
+        return &p->stacks;
+    case JFR_THREAD_STATE:
+        return &p->states;
+    case JFR_STRING:
+        return &p->strings;
+    default:
+        return NULL;
+    }
+}
+
+static union jfr_entry entry_of(enum jfr_class_kind kind, const struct jfr_values *v)
+{
+    if (kind == JFR_STACK_TRACE) return (union jfr_entry){.frames = v->v[JFR_FRAMES]};
+    if (kind == JFR_CLASS || kind == JFR_METHOD_TYPE) {
+        return (union jfr_entry){.call = {.type = v->v[JFR_TYPE], .name = v->v[JFR_NAME]}};
+    }
+    return (union jfr_entry){.text = v->name};
+}
+
+static bool add_entry(struct jfr_chunk *k, struct jfr_pool *p, uint64_t id, union jfr_entry entry,
+                      err *e)
+{
+    size_t need = (size_t)p->count + 1;
+    if (!arena_grow(k->a, &p->ids, &p->id_cap, need, sizeof *p->ids) ||
+        !arena_grow(k->a, &p->entries, &p->entry_cap, need, sizeof *p->entries)) {
+        return arena_fail(k->a, e);
+    }
+    p->ids[p->count] = id;
+    p->entries[p->count++] = entry;
+    return true;
+}
+
+static bool read_pool(struct jfr *d, struct jfr_chunk *k, struct jfr_cursor *c, err *e)
+{
+    const uint8_t *at = c->at;
+    uint32_t row = idmap_row(&k->types.rows, jfr_long(c));
+    uint64_t n = jfr_int(c);
+    if (c->fault) return true;
+    if (row == MAP_NONE) {
+        jfr_broken(c, at, "a constant pool of a class that is not there");
+        return true;
+    }
+    if (n > (uint64_t)(c->end - c->at)) {
+        jfr_broken(c, at, "a constant pool longer than its checkpoint");
+        return true;
+    }
+    if (!jfr_class_ready(k, row, e)) return false;
+    const struct jfr_class *class = &k->types.classes[row];
+    struct jfr_pool *p = pool_of(&k->pools, class->kind);
+    for (uint64_t i = 0; i < n && !c->fault; i++) {
+        struct jfr_values v = {0};
+        uint64_t id = jfr_long(c);
+        jfr_run(c, d->start, class->steps, class->step_count, &v);
+        if (c->fault || !p) continue;
+        if (!add_entry(k, p, id, entry_of(class->kind, &v), e)) return false;
+    }
+    return true;
+}
+
+// Reads the checkpoint at the cursor; *delta is the way to the one before.
+static bool read_checkpoint(struct jfr *d, struct jfr_chunk *k, struct jfr_cursor *c, size_t *left,
+                            uint64_t *delta, err *e)
+{
+    const uint8_t *at = c->at;
+    uint64_t size = jfr_int(c);
+    if (c->fault) return true;
+    // Checkpoints do not overlap, so all of them are no larger than the chunk. That also ends a
+    // chain that goes in a circle.
+    if (size > *left || size > (uint64_t)(k->end - at) || size < (uint64_t)(c->at - at)) {
+        jfr_broken(c, at,
+                   "a checkpoint whose size is not that of a part of its chunk, or a circle");
+        return true;
+    }
+    *left -= size;
+    c->end = at + size;
+    uint64_t type = jfr_long(c);
+    if (!c->fault && type != 1) jfr_broken(c, at, "no checkpoint where there should be one");
+    jfr_long(c);
+    jfr_long(c);
+    *delta = jfr_long(c);
+    jfr_byte(c);
+    uint64_t n = jfr_int(c);
+    for (uint64_t i = 0; i < n && !c->fault; i++) {
+        if (!read_pool(d, k, c, e)) return false;
+    }
+    return true;
+}
+
+// idmap counts the last of equal ids, so that the first comes last here.
+static void turn(struct jfr_pool *p)
+{
+    for (uint32_t i = 0, j = p->count; i + 1 < j; i++) {
+        j--;
+        uint64_t id = p->ids[i];
+        union jfr_entry entry = p->entries[i];
+        p->ids[i] = p->ids[j];
+        p->entries[i] = p->entries[j];
+        p->ids[j] = id;
+        p->entries[j] = entry;
+    }
+}
+
+static bool index_pools(struct jfr_chunk *k, err *e)
+{
+    struct jfr_pool *all[] = {&k->pools.symbols, &k->pools.classes, &k->pools.methods,
+                              &k->pools.stacks,  &k->pools.states,  &k->pools.strings};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        turn(all[i]);
+        if (!idmap_build(&all[i]->rows, k->a, all[i]->ids, all[i]->count, e)) return false;
+    }
+    return true;
+}
+
+static bool make_tables(struct jfr_chunk *k, err *e)
+{
+    const struct jfr_pools *p = &k->pools;
+    k->states = ARENA_ARRAY(k->a, uint8_t, p->states.count);
+    k->functions = ARENA_ARRAY(k->a, uint32_t, p->methods.count);
+    k->stacks = ARENA_ARRAY(k->a, struct jfr_stack, p->stacks.count);
+    k->samples = ARENA_ARRAY(k->a, uint32_t, (size_t)p->stacks.count * JFR_PROFILES);
+    if (!arena_ok(k->a, e)) return false;
+    for (uint32_t i = 0; i < p->states.count; i++) {
+        str s = jfr_resolve(k, k->a, &p->states.entries[i].text);
+        k->states[i] = str_is(s, "STATE_SLEEPING")   ? JFR_STATE_SLEEPING
+                       : str_is(s, "STATE_RUNNABLE") ? JFR_STATE_RUNNABLE
+                                                     : JFR_STATE_OTHER;
+    }
+    return arena_ok(k->a, e);
+}
+
+// The steps of a frame, from the class of stacks.
+static bool find_frames(struct jfr_chunk *k, err *e)
+{
+    for (uint32_t i = 0; i < k->types.class_count; i++) {
+        const struct jfr_class *class = &k->types.classes[i];
+        if (class->kind != JFR_STACK_TRACE) continue;
+        if (!jfr_class_ready(k, i, e)) return false;
+        for (uint32_t s = 0; s < class->step_count; s++) {
+            const struct jfr_step *step = &class->steps[s];
+            if (step->kind != JFR_ARRAY || step->slot != JFR_FRAMES) continue;
+            k->frame_steps = step + 1;
+            k->frame_step_count = step->body;
+        }
+    }
+    if (k->frame_step_count) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "malformed JFR: the metadata has no class jdk.types.StackTrace with frames");
+}
+
+bool jfr_read_pools(struct jfr *d, struct jfr_chunk *k, err *e)
+{
+    const uint8_t *at = k->start + k->pools_at;
+    size_t left = (size_t)(k->end - k->start);
+    uint64_t delta = 0;
+    do {
+        struct jfr_cursor c = {at, k->end, k->compressed, NULL, NULL};
+        if (!read_checkpoint(d, k, &c, &left, &delta, e)) return false;
+        uint64_t next = (uint64_t)(at - k->start) + delta;  // delta may be negative: it wraps
+        if (!c.fault && delta &&
+            (next < JFR_HEADER_BYTES || next >= (uint64_t)(k->end - k->start))) {
+            jfr_broken(&c, at, "a checkpoint whose predecessor lies outside of its chunk");
+        }
+        if (c.fault) return jfr_fail(d, &c, e);
+        if (delta) at = k->start + next;
+    } while (delta != 0);
+    return index_pools(k, e) && make_tables(k, e) && find_frames(k, e);
+}
+
+// ---- what the entries mean
+
+str jfr_resolve(struct jfr_chunk *k, struct arena *a, const struct jfr_text *t)
+{
+    if (t->kind != JFR_TEXT_POOL) return jfr_text_str(a, t, k->compressed);
+    uint32_t row = idmap_row(&k->pools.strings.rows, t->n);
+    // One step: a string of the pool that names another one is empty.
+    return row == MAP_NONE ? (str){0}
+                           : jfr_text_str(a, &k->pools.strings.entries[row].text, k->compressed);
+}
+
+static str symbol(struct jfr *d, struct jfr_chunk *k, uint64_t id)
+{
+    uint32_t row = idmap_row(&k->pools.symbols.rows, id);
+    if (row == MAP_NONE) return (str){0};
+    return jfr_name_merge(d->a, jfr_resolve(k, d->a, &k->pools.symbols.entries[row].text));
+}
+
+// The function of a method; MAP_NONE if its class is not there, or *ok = false.
+static uint32_t function_of(struct jfr *d, struct jfr_chunk *k, uint32_t method, bool *ok, err *e)
+{
+    uint32_t *known = &k->functions[method];
+    if (*known) return *known == MAP_NONE ? MAP_NONE : *known - 1;
+    struct jfr_call m = k->pools.methods.entries[method].call;
+    uint32_t class = idmap_row(&k->pools.classes.rows, m.type);
+    if (class == MAP_NONE) {
+        *known = MAP_NONE;
+        return MAP_NONE;
+    }
+    str of = symbol(d, k, k->pools.classes.entries[class].call.name);
+    str name = symbol(d, k, m.name);
+    char *p = arena_new(d->a, of.n + name.n + 1);
+    if (!p) {
+        *ok = arena_fail(d->a, e);
+        return MAP_NONE;
+    }
+    if (of.n) memcpy(p, of.p, of.n);
+    p[of.n] = '.';
+    if (name.n) memcpy(p + of.n + 1, name.p, name.n);
+    uint32_t row = jfr_build_function(&d->build, str_make(p, of.n + name.n + 1), e);
+    *ok = row != MAP_NONE;
+    if (*ok) *known = row + 1;
+    return row;
+}
+
+static bool add_frame(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v, err *e)
+{
+    struct jfr_builder *b = &d->build;
+    uint32_t method = idmap_row(&k->pools.methods.rows, v->v[JFR_METHOD]);
+    if (method == MAP_NONE) return true;
+    bool ok = true;
+    uint32_t function = function_of(d, k, method, &ok, e);
+    if (function == MAP_NONE) return ok;
+    uint32_t location = jfr_build_location(b, function, (int32_t)v->v[JFR_LINE], e);
+    if (location == MAP_NONE) return false;
+    if (!arena_grow(b->a, &b->stacks, &b->stack_cap, (size_t)b->stack_count + 1,
+                    sizeof *b->stacks)) {
+        return arena_fail(b->a, e);
+    }
+    b->stacks[b->stack_count++] = location;
+    return true;
+}
+
+bool jfr_stack_ready(struct jfr *d, struct jfr_chunk *k, uint32_t row, err *e)
+{
+    struct jfr_stack *s = &k->stacks[row];
+    if (s->ready) return true;
+    struct jfr_cursor c = {d->start + k->pools.stacks.entries[row].frames, k->end, k->compressed,
+                           NULL, NULL};
+    s->first = d->build.stack_count;
+    uint64_t n = jfr_int(&c);
+    for (uint64_t i = 0; i < n && !c.fault; i++) {
+        struct jfr_values v = {0};
+        jfr_run(&c, d->start, k->frame_steps, k->frame_step_count, &v);
+        if (!add_frame(d, k, &v, e)) return false;
+    }
+    if (c.fault) return jfr_fail(d, &c, e);  // not possible: the pool was read this way before
+    s->count = d->build.stack_count - s->first;
+    s->ready = true;
+    return true;
+}
