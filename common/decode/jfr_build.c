@@ -238,6 +238,7 @@ struct copying {
 static uint32_t copy_location(struct copying *x, uint32_t row)
 {
     struct profile *p = x->p;
+    assert(x->locations && x->functions);  // a stack with frames: neither table is empty
     if (x->locations[row]) return x->locations[row] - 1;
     const struct jfr_location *l = &x->d->build.locations[row];
     uint32_t *function = &x->functions[l->function];
