@@ -89,8 +89,8 @@ static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, e
 
 // ---- lists
 
-static bool visit_page(const struct s3 *s, const struct s3_page *page, store_visit *fn, void *arg,
-                       err *e)
+static bool visit_page(const struct s3 *s, const struct s3_page *page, str after, store_visit *fn,
+                       void *arg, err *e)
 {
     size_t own = strlen(s->prefix);
     for (size_t i = 0; i < page->n; i++) {
@@ -98,6 +98,8 @@ static bool visit_page(const struct s3 *s, const struct s3_page *page, store_vis
         str name = str_slice(page->v[i].key, own, page->v[i].key.n);
         // Consoles make objects whose names end in '/', to show folders: they are none of ours.
         if (!store_name_check(name, &strange)) continue;
+        // A service that does not know start-after begins at the prefix.
+        if (after.n && str_cmp(name, after) <= 0) continue;
         if (!fn(arg, name, page->v[i].size, e)) return false;
     }
     return true;
@@ -155,7 +157,7 @@ static bool s3_list(struct store *st, struct req *r, str prefix, str after, stor
         arena_init(&a, s->memory, PAGE_MAX);
         str query = list_query(s, &a, prefix, after, token);
         ok = arena_ok(&a, e) && get_page(s, r, &a, query, prefix, &page, e) &&
-             visit_page(s, &page, fn, arg, e);
+             visit_page(s, &page, after, fn, arg, e);
         more = page.truncated;
         if (ok && more && page.next.n > sizeof kept)
             ok = err_set(e, ERR_DATA_LOSS, "list %.*s: the token of the next page is too long",

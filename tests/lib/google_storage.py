@@ -29,7 +29,7 @@ def refusal(code):
 
 
 class GoogleStorage(S3Proxy):
-    heeds_conditions = True
+    heeds_conditions, knows_start = True, True
 
     def __init__(self, service, **options):
         super().__init__(service.url, **options)
@@ -80,12 +80,15 @@ class GoogleStorage(S3Proxy):
             return 403, refusal(fault)
         return (400, refusal("NotImplemented")) if kind == "batch" else None
 
+    def target(self, path):
+        return path if self.knows_start else re.sub(r"&start-after=[^&]*", "", path)
+
     def change(self, method, path, headers, body):
         given = {k.lower(): v for k, v in headers.items()}
         extra = {k.replace("x-goog-meta-", "x-amz-meta-"): v for k, v in given.items() if k.startswith("x-goog-meta-") or k in ("range", "content-md5")}
         if self.kind(method, path, given) == "creation" and self.heeds_conditions:
             extra["if-none-match"] = "*"
-        return signed(self.service.url, (self.service.access_key, self.service.secret_key), method, path, extra, body, self.service.region)
+        return signed(self.service.url, (self.service.access_key, self.service.secret_key), method, self.target(path), extra, body, self.service.region)
 
     def back(self, headers):
         return [(k.lower().replace("x-amz-", "x-goog-"), v) for k, v in headers]
