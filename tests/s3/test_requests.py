@@ -89,7 +89,7 @@ def test_the_bucket_stands_in_the_path(service):
 
 @pytest.mark.parametrize("width", [1, 3, 8])
 def test_no_more_requests_than_the_width_are_under_way_and_connections_are_used_again(service, width):
-    with recorded(Recorder, service, seconds=0.03) as p:
+    with recorded(Recorder, service, seconds=0.01) as p:
         work(p, width=width)
         # The trial at the start has a client of one request more; two processes ran one after the other.
         # It sends eight creations at once.
