@@ -58,8 +58,8 @@ static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *
     for (unsigned i = 0; i < RACERS; i++) {
         ops[i] = (struct s3_op){.action = S3_PUT,
                                 .key = s3_key(s, &a, name),
-                                .extra = {{S(S3_META_NONCE), arena_printf(&a, "%u", i)},
-                                          {S("if-none-match"), S("*")}},
+                                .extra = {{str_of(s->speech->nonce), arena_printf(&a, "%u", i)},
+                                          s3_if_free(s)},
                                 .extra_n = 2,
                                 .body = S("race"),
                                 .answer_max = ANSWER_MAX};
@@ -81,6 +81,7 @@ static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *
 bool s3_check_races(struct store *st, struct req *r, err *e)
 {
     char name[sizeof STORE_CHECK_PREFIX + 40];
+    const struct s3 *s = s3_of(st);
     bool ok = true;
     for (unsigned i = 0; ok && i < ROUNDS; i++) {
         unsigned winners = 0;
@@ -91,9 +92,9 @@ bool s3_check_races(struct store *st, struct req *r, err *e)
         if (winners > 1) {
             ok = err_set(e, ERR_FAILED_PRECONDITION,
                          "it accepts %u of %u creations of one name at the same time; it must be a "
-                         "service whose `If-None-Match: *` is atomic (docs/operations.md, What the "
+                         "service whose `%s: %s` is atomic (docs/operations.md, What the "
                          "store must guarantee)",
-                         winners, RACERS);
+                         winners, RACERS, s->speech->if_free, s->speech->if_free_value);
         }
         (void)!store_delete(st, r, str_of(name), &ignored);
     }

@@ -74,8 +74,8 @@ static str path_of(const struct s3 *s, struct s3_op *o)
 
 static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
 {
-    struct s3_signing signing = {.region = str_of(s->region),
-                                 .service = S("s3"),
+    struct s3_signing signing = {.signer = s->speech->signer,
+                                 .region = str_of(s->region),
                                  .method = actions[o->action].method,
                                  .query = o->query};
     struct http_call *c = &o->call;
@@ -164,7 +164,7 @@ static bool is_busy(const struct s3_op *o, const struct s3_refusal *why)
 
 // Did other bytes arrive than those that were sent up? Of a range only their number tells: the
 // checksums of its sections are the reader's.
-static bool is_damaged(const struct s3_op *o)
+static bool is_damaged(const struct s3 *s, const struct s3_op *o)
 {
     str bytes = buf_view(&o->call.answer);
     char text[S3_CRC_TEXT + 1];
@@ -172,7 +172,7 @@ static bool is_damaged(const struct s3_op *o)
     uint64_t size = 0;
     if (o->action != S3_GET || (o->call.status != 200 && o->call.status != 206)) return false;
     if (!s3_read_place(o, &at, &size)) return true;
-    str sent = http_headers_get(&o->call.answer_headers, S3_META_CRC);
+    str sent = http_headers_get(&o->call.answer_headers, s->speech->crc);
     if (sent.n != S3_CRC_TEXT || at > 0 || size != bytes.n) return false;
     snprintf(text, sizeof text, "%08x", crc32c(0, bytes.p, bytes.n));
     return !str_is(sent, text);
@@ -183,7 +183,7 @@ static bool is_last(struct s3 *s, struct s3_op *o)
 {
     struct s3_refusal why = {0};
     unsigned status = o->call.status;
-    if (o->tries < CRC_TRIES && is_damaged(o)) {
+    if (o->tries < CRC_TRIES && is_damaged(s, o)) {
         metric_add(&s3_damaged, 1);
         return false;
     }

@@ -12,13 +12,34 @@
 
 #include <openssl/evp.h>
 
-#define WIDTH          32
-#define ANSWER_MAX     ((size_t)64 << 10)  // of operations that answer nothing but refusals
-#define PAGE_MAX       ((size_t)4 << 20)   // a page of 1,000 keys, each up to 1 KB
-#define PAGE_TRIES     3
-#define DELETE_MOST    1000  // objects of one request, as the protocol says
-#define LIST_MOST      "1000"
-#define DEFAULT_REGION "us-east-1"
+#define WIDTH       32
+#define ANSWER_MAX  ((size_t)64 << 10)  // of operations that answer nothing but refusals
+#define PAGE_MAX    ((size_t)4 << 20)   // a page of 1,000 keys, each up to 1 KB
+#define PAGE_TRIES  3
+#define REMOVALS    32
+#define DELETE_MOST 1000  // objects of one request, as the protocol says
+#define LIST_MOST   "1000"
+#define GOOGLE_HOST "storage.googleapis.com"
+
+static const struct s3_speech speech_amazon = {
+    .signer = &s3_signer_amazon,
+    .region = "us-east-1",
+    .nonce = "x-amz-meta-flametree-nonce",
+    .crc = "x-amz-meta-flametree-crc32c",
+    .if_free = "if-none-match",
+    .if_free_value = "*",
+    .batches = true,
+    .parts = true,
+};
+
+static const struct s3_speech speech_google = {
+    .signer = &s3_signer_google,
+    .region = "auto",
+    .nonce = "x-goog-meta-flametree-nonce",
+    .crc = "x-goog-meta-flametree-crc32c",
+    .if_free = "x-goog-if-generation-match",
+    .if_free_value = "0",
+};
 
 // ---- sizes
 
@@ -68,8 +89,8 @@ static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, e
 
 // ---- lists
 
-static bool visit_page(const struct s3 *s, const struct s3_page *page, store_visit *fn, void *arg,
-                       err *e)
+static bool visit_page(const struct s3 *s, const struct s3_page *page, str after, store_visit *fn,
+                       void *arg, err *e)
 {
     size_t own = strlen(s->prefix);
     for (size_t i = 0; i < page->n; i++) {
@@ -77,6 +98,8 @@ static bool visit_page(const struct s3 *s, const struct s3_page *page, store_vis
         str name = str_slice(page->v[i].key, own, page->v[i].key.n);
         // Consoles make objects whose names end in '/', to show folders: they are none of ours.
         if (!store_name_check(name, &strange)) continue;
+        // A service that does not know start-after begins at the prefix.
+        if (after.n && str_cmp(name, after) <= 0) continue;
         if (!fn(arg, name, page->v[i].size, e)) return false;
     }
     return true;
@@ -134,7 +157,7 @@ static bool s3_list(struct store *st, struct req *r, str prefix, str after, stor
         arena_init(&a, s->memory, PAGE_MAX);
         str query = list_query(s, &a, prefix, after, token);
         ok = arena_ok(&a, e) && get_page(s, r, &a, query, prefix, &page, e) &&
-             visit_page(s, &page, fn, arg, e);
+             visit_page(s, &page, after, fn, arg, e);
         more = page.truncated;
         if (ok && more && page.next.n > sizeof kept)
             ok = err_set(e, ERR_DATA_LOSS, "list %.*s: the token of the next page is too long",
@@ -150,6 +173,17 @@ static bool s3_list(struct store *st, struct req *r, str prefix, str after, stor
 
 // ---- deletions
 
+static bool is_removed(struct s3 *s, struct s3_op *o, str name, err *e)
+{
+    err why = {0};
+    bool ok = o->answered && (o->call.status == 204 || o->call.status == 200);
+    if (!ok) s3_fault(s, o, "delete", name, &why);
+    ok = ok || why.code == ERR_NOT_FOUND;
+    if (!ok) *e = why;
+    s3_op_release(o);
+    return ok;
+}
+
 static bool s3_remove(struct store *st, struct req *r, str name, err *e)
 {
     struct s3 *s = s3_of(st);
@@ -158,13 +192,32 @@ static bool s3_remove(struct store *st, struct req *r, str name, err *e)
                       .answer_max = ANSWER_MAX};
     if (!arena_ok(&r->arena, e)) return false;
     s3_run(s, r, &o, 1);
-    err why = {0};
-    bool ok = o.answered && (o.call.status == 204 || o.call.status == 200);
-    if (!ok) s3_fault(s, &o, "delete", name, &why);
-    ok = ok || why.code == ERR_NOT_FOUND;
-    if (!ok) *e = why;
-    s3_op_release(&o);
-    return ok;
+    return is_removed(s, &o, name, e);
+}
+
+// A request for each, up to REMOVALS of them together.
+static void remove_each(struct s3 *s, struct req *r, struct store_removal *v, size_t n)
+{
+    struct s3_op ops[REMOVALS];
+    for (size_t from = 0, to = 0; from < n; from = to) {
+        struct arena a;
+        err why = {0};
+        to = MIN(from + REMOVALS, n);
+        memset(ops, 0, sizeof ops);
+        arena_init(&a, s->memory, PAGE_MAX);
+        for (size_t i = from; i < to; i++) {
+            ops[i - from] = (struct s3_op){.action = S3_DELETE,
+                                           .key = s3_key(s, &a, v[i].name),
+                                           .answer_max = ANSWER_MAX};
+        }
+        bool ready = arena_ok(&a, &why);
+        if (ready) s3_run(s, r, ops, to - from);
+        for (size_t i = from; i < to; i++) {
+            if (!ready) v[i].fault = why;
+            v[i].ok = ready && is_removed(s, &ops[i - from], v[i].name, &v[i].fault);
+        }
+        arena_release(&a);
+    }
 }
 
 static void put_names(struct buf *b, const struct s3 *s, const struct store_removal *v, size_t n)
@@ -266,6 +319,10 @@ static void s3_remove_many(struct store *st, struct req *r, struct store_removal
         v[0].ok = s3_remove(st, r, v[0].name, &v[0].fault);
         return;
     }
+    if (!s->speech->batches) {
+        remove_each(s, r, v, n);
+        return;
+    }
     for (size_t i = 0; i < n; i += DELETE_MOST)
         remove_batch(s, r, v + i, MIN(n - i, (size_t)DELETE_MOST));
 }
@@ -324,6 +381,16 @@ static bool set_endpoint(struct s3 *s, const struct s3_options *o, err *e)
     return true;
 }
 
+enum s3_dialect s3_dialect_of(str url)
+{
+    if (str_starts(url, S("https://"))) url = str_slice(url, S("https://").n, url.n);
+    if (str_starts(url, S("http://"))) url = str_slice(url, S("http://").n, url.n);
+    if (str_ends(url, S("/"))) url.n--;
+    str host = str_split(url, ':', &url);
+    bool google = str_is(host, GOOGLE_HOST) || str_ends(host, S("." GOOGLE_HOST));
+    return google ? S3_DIALECT_GOOGLE : S3_DIALECT_AMAZON;
+}
+
 static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
 {
     size_t n = o->bucket ? strlen(o->bucket) : 0;
@@ -347,7 +414,7 @@ static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
     snprintf(s->prefix, sizeof s->prefix, "%s%s", prefix,
              prefix[0] && !str_ends(str_of(prefix), S("/")) ? "/" : "");
     snprintf(s->region, sizeof s->region, "%s",
-             o->region && o->region[0] ? o->region : DEFAULT_REGION);
+             o->region && o->region[0] ? o->region : s->speech->region);
     return true;
 }
 
@@ -383,6 +450,11 @@ struct store *store_open_s3(const struct s3_options *o, err *e)
     metric_register(s3_metrics, s3_metric_count);
     s->store.kind = &kind;
     s->memory = o->memory;
+    enum s3_dialect dialect = o->dialect != S3_DIALECT_AUTO
+                                  ? o->dialect
+                                  : s3_dialect_of(str_of(o->endpoint ? o->endpoint : ""));
+    s->speech = dialect == S3_DIALECT_GOOGLE ? &speech_google : &speech_amazon;
+    if (!s->speech->parts) atomic_store(&s->parts, S3_PARTS_REPLACE);
     s->width = o->width ? o->width : WIDTH;
     struct client_tls tls = {.ca_file = o->ca_file && o->ca_file[0] ? o->ca_file : NULL};
     bool ok = set_names(s, o, e) && set_endpoint(s, o, e) && (s->loop = loop_new("s3", e)) &&

@@ -9,6 +9,11 @@
 // many requests, a conflict of two creations) are tried again after a pause that doubles, as long
 // as the request that asks has time.
 //
+// Google Cloud Storage has the same protocol with other names: signatures and headers are its own
+// (x-goog-), and it refuses requests that mix both; the condition of a creation is
+// `x-goog-if-generation-match: 0`. It has no such condition at the end of an upload in parts, so
+// large objects of exclusive names are sent whole, and no deletion of many objects at once.
+//
 // A try of a creation whose answer got lost may have been carried out. Each creation carries a
 // nonce in the object's metadata: if a later try finds the name taken, the nonce tells whether by
 // this very creation, which then has succeeded, or by another one.
@@ -17,11 +22,18 @@
 #include "s3/creds.h"
 #include "store/store.h"
 
+enum s3_dialect {
+    S3_DIALECT_AUTO,  // Google's if the endpoint's host is storage.googleapis.com or below
+    S3_DIALECT_AMAZON,
+    S3_DIALECT_GOOGLE,
+};
+
 struct s3_options {
     const char *endpoint;  // "https://host:port"; empty: Amazon's of the region
-    const char *region;    // empty: us-east-1
+    const char *region;    // empty: us-east-1, at Google's auto
     const char *bucket;
-    const char *prefix;   // of keys, such as "flametree/"; may be empty
+    const char *prefix;  // of keys, such as "flametree/"; may be empty
+    enum s3_dialect dialect;
     bool path_style;      // the bucket is in the path, not in the host's name
     const char *ca_file;  // PEM of the authorities to trust; empty: the system's
     struct s3_key_options keys;
@@ -35,6 +47,9 @@ struct s3_options {
 // in the path.
 bool s3_options_of_url(str url, struct arena *a, struct s3_options *out, err *e) MUST_CHECK;
 const char *s3_region_of_environment(void);  // "": it has none. Static.
+
+// What the service at an endpoint speaks, as far as its host tells: never S3_DIALECT_AUTO.
+enum s3_dialect s3_dialect_of(str url);
 
 // Checks the options and begins nothing yet: requests fail with unavailable while the service
 // cannot be reached. Returns owned.

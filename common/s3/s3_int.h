@@ -8,16 +8,28 @@
 #include "s3/answer.h"
 #include "s3/s3.h"
 
-#define S3_META_NONCE "x-amz-meta-flametree-nonce"
-#define S3_META_CRC   "x-amz-meta-flametree-crc32c"  // of all bytes, 8 hex digits
-#define S3_CRC_TEXT   8
-#define S3_HEADERS    4
+#define S3_CRC_TEXT 8  // of all bytes, in hex
+#define S3_HEADERS  4
 
 // How long reads take lately, and how many of them may be asked for twice (hedge.c).
 struct s3_latency {
     _Atomic uint64_t slow_ns;  // about 95 % are faster; 0: nothing is known yet
     _Atomic int64_t tokens;    // hundredths of a second request
     _Atomic int64_t under_way;
+};
+
+// In what Google's service differs from Amazon's (s3.h). Amazon's has many that speak as it does.
+struct s3_speech {
+    const struct s3_signer *signer;
+    const char *region;  // if the settings have none
+    const char *nonce;   // names of headers
+    const char *crc;
+    const char *if_free;  // the condition of an exclusive creation, and its value
+    const char *if_free_value;
+    bool batches;  // knows the deletion of many objects by one request
+    // An upload in parts may end with that condition: not known before it was tried. Otherwise it
+    // is known to have none.
+    bool parts;
 };
 
 enum s3_parts {
@@ -32,6 +44,7 @@ struct s3 {
     struct loop *loop;
     struct client *client;
     struct s3_creds *creds;
+    const struct s3_speech *speech;
     bool tls;
     unsigned width;
     char region[64];
@@ -46,6 +59,12 @@ struct s3 {
     struct s3_latency latency;
     _Atomic int64_t clock_off_ns;  // the service's clock minus ours, when it refused our time
 };
+
+// The header that makes a creation an exclusive one.
+static inline struct http_header s3_if_free(const struct s3 *s)
+{
+    return (struct http_header){str_of(s->speech->if_free), str_of(s->speech->if_free_value)};
+}
 
 static inline struct s3 *s3_of(struct store *s)
 {

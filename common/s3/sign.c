@@ -4,8 +4,8 @@
 //
 //     1. the canonical request: method, path, query, headers, their names, the body's hash, a line
 //        each
-//     2. the text to sign: algorithm, time, scope (date/region/service/aws4_request), hash of 1
-//     3. the key: HMACs of date, region, service and "aws4_request", each keyed with the one before
+//     2. the text to sign: algorithm, time, scope (date/region/service/suffix), hash of 1
+//     3. the key: HMACs of date, region, service and suffix, each keyed with the one before
 //     4. the HMAC of 2 with that key, in hex
 #include "s3/sign.h"
 
@@ -18,9 +18,27 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#define HASH_BYTES   32
-#define SIGNED_MAX   32  // headers of one request
-#define SCOPE_SUFFIX "aws4_request"
+#define HASH_BYTES 32
+#define SIGNED_MAX 32  // headers of one request
+
+const struct s3_signer s3_signer_amazon = {
+    .algorithm = "AWS4-HMAC-SHA256",
+    .key = "AWS4",
+    .suffix = "aws4_request",
+    .service = "s3",
+    .date = "x-amz-date",
+    .hash = "x-amz-content-sha256",
+    .token = "x-amz-security-token",
+};
+
+const struct s3_signer s3_signer_google = {
+    .algorithm = "GOOG4-HMAC-SHA256",
+    .key = "GOOG4",
+    .suffix = "goog4_request",
+    .service = "storage",
+    .date = "x-goog-date",
+    .hash = "x-goog-content-sha256",
+};
 
 struct digest {
     unsigned char b[HASH_BYTES];
@@ -118,11 +136,11 @@ static void put_request(struct buf *b, const struct s3_signing *s, const struct 
 
 static struct digest signing_key(const struct s3_signing *s, str date, struct arena *a)
 {
-    str start = arena_printf(a, "AWS4%.*s", STR(s->keys.secret));
+    str start = arena_printf(a, "%s%.*s", s->signer->key, STR(s->keys.secret));
     struct digest d = hmac(a, start, date);
     struct digest r = hmac(a, digest_view(&d), s->region);
-    struct digest v = hmac(a, digest_view(&r), s->service);
-    return hmac(a, digest_view(&v), S(SCOPE_SUFFIX));
+    struct digest v = hmac(a, digest_view(&r), str_of(s->signer->service));
+    return hmac(a, digest_view(&v), str_of(s->signer->suffix));
 }
 
 void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a)
@@ -138,25 +156,26 @@ void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a
     gmtime_r(&seconds, &tm);
     strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &tm);
     str date = str_make(stamp, 8);
-    http_headers_add(h, a, S("x-amz-date"), arena_str(a, str_of(stamp)));
-    http_headers_add(h, a, S("x-amz-content-sha256"), s->body_hash);
-    if (s->keys.token.n) http_headers_add(h, a, S("x-amz-security-token"), s->keys.token);
+    http_headers_add(h, a, str_of(s->signer->date), arena_str(a, str_of(stamp)));
+    http_headers_add(h, a, str_of(s->signer->hash), s->body_hash);
+    if (s->keys.token.n && s->signer->token)
+        http_headers_add(h, a, str_of(s->signer->token), s->keys.token);
     size_t n = sorted(h, v);
     str names = names_of(a, v, n);
-    str scope =
-        arena_printf(a, "%.*s/%.*s/%.*s/" SCOPE_SUFFIX, STR(date), STR(s->region), STR(s->service));
+    str scope = arena_printf(a, "%.*s/%.*s/%s/%s", STR(date), STR(s->region), s->signer->service,
+                             s->signer->suffix);
     buf_init(&request, NULL, (size_t)1 << 20);
     put_request(&request, s, v, n, names);
     bool whole = s3_hash(buf_view(&request), hash) && !request.failed;
     buf_release(&request);
-    str text =
-        arena_printf(a, "AWS4-HMAC-SHA256\n%s\n%.*s\n%.*s", stamp, STR(scope), S3_HASH_TEXT, hash);
+    str text = arena_printf(a, "%s\n%s\n%.*s\n%.*s", s->signer->algorithm, stamp, STR(scope),
+                            S3_HASH_TEXT, hash);
     struct digest key = signing_key(s, date, a);
     struct digest signature = hmac(a, digest_view(&key), text);
     print_hex(signature.b, hash);
-    str line =
-        arena_printf(a, "AWS4-HMAC-SHA256 Credential=%.*s/%.*s, SignedHeaders=%.*s, Signature=%.*s",
-                     STR(s->keys.id), STR(scope), STR(names), S3_HASH_TEXT, hash);
+    str line = arena_printf(a, "%s Credential=%.*s/%.*s, SignedHeaders=%.*s, Signature=%.*s",
+                            s->signer->algorithm, STR(s->keys.id), STR(scope), STR(names),
+                            S3_HASH_TEXT, hash);
     if (whole) http_headers_add(h, a, S("authorization"), line);
     if (!whole) a->exhausted = true;
 }

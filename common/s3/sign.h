@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sign.h - signatures of requests to an S3 store: AWS Signature Version 4
-// (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+// (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html), and
+// Google's of the same form (docs.cloud.google.com/storage/docs/authentication/signatures), which
+// has other names in the same places.
 //
 // The signature covers method, path, query, the headers that are given here and the hash of the
 // body. So whoever stands between cannot change any of them. It holds for a quarter of an hour
@@ -18,10 +20,23 @@ struct s3_keys {
     str token;
 };
 
+// What the two kinds of signature call things.
+struct s3_signer {
+    const char *algorithm;  // "AWS4-HMAC-SHA256"
+    const char *key;        // "AWS4": stands before the secret
+    const char *suffix;     // "aws4_request": the end of the scope
+    const char *service;    // "s3"
+    const char *date;       // names of headers
+    const char *hash;
+    const char *token;  // NULL: keys have none
+};
+extern const struct s3_signer s3_signer_amazon;
+extern const struct s3_signer s3_signer_google;
+
 struct s3_signing {
+    const struct s3_signer *signer;
     struct s3_keys keys;
     str region;
-    str service;      // "s3"
     int64_t wall_ns;  // now
     const char *method;
     str path;       // encoded as it is sent (s3_encode_path)
@@ -42,7 +57,7 @@ void s3_encode_path(struct buf *b, str path);
 void s3_query_add(struct buf *b, const char *name, str value);
 
 // Adds what signs a request to its headers: x-amz-date, x-amz-content-sha256, x-amz-security-token
-// (with a token), authorization. The headers must have `host` already; all others that they have
-// are signed too. Names are in lower case, values without spaces at their ends. Text lives in the
-// arena, whose failure the caller finds with arena_ok.
+// (with a token) or Google's names for them, and authorization. The headers must have `host`
+// already; all others that they have are signed too. Names are in lower case, values without spaces
+// at their ends. Text lives in the arena, whose failure the caller finds with arena_ok.
 void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a);

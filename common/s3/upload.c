@@ -3,7 +3,8 @@
 // upload.c - creations. An object of up to PARTS parts, which is nearly every one:
 //
 //     1. bytes are kept in memory                                   store_write
-//     2. one PUT with a nonce, for an exclusive name with `If-None-Match: *`     store_commit
+//     2. one PUT with a nonce, for an exclusive name with `If-None-Match: *`
+//        or what stands for that at Google's                           store_commit
 //
 // A larger one:
 //
@@ -42,10 +43,6 @@
 #define ANSWER_MAX ((size_t)64 << 10)
 #define NONCE_TEXT 32
 
-#define ONLY_IF_FREE               \
-    {                              \
-        S("if-none-match"), S("*") \
-    }
 #define ETAG_MAX 80
 
 struct etag {
@@ -132,7 +129,7 @@ static bool begin_parts(struct upload *u, err *e)
     struct s3_op o = {.action = S3_BEGIN,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = S("uploads="),
-                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)}},
+                      .extra = {{str_of(u->s3->speech->nonce), str_of(u->nonce)}},
                       .extra_n = 1,
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
@@ -275,7 +272,7 @@ static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
         ok = false;
     }
-    str nonce = http_headers_get(&o.call.answer_headers, S3_META_NONCE);
+    str nonce = http_headers_get(&o.call.answer_headers, u->s3->speech->nonce);
     *ours = ok && str_is(nonce, u->nonce);
     s3_op_release(&o);
     arena_release(&a);
@@ -311,9 +308,9 @@ static bool put_whole(struct upload *u, bool *existed, err *e)
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_PUT,
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .extra = {{S(S3_META_NONCE), str_of(u->nonce)},
-                                {S(S3_META_CRC), str_of(crc)},
-                                ONLY_IF_FREE},
+                      .extra = {{str_of(u->s3->speech->nonce), str_of(u->nonce)},
+                                {str_of(u->s3->speech->crc), str_of(crc)},
+                                s3_if_free(u->s3)},
                       .extra_n = u->naming == STORE_EXCLUSIVE ? 3 : 2,
                       .body = str_make(u->bytes, u->n),
                       .answer_max = ANSWER_MAX};
@@ -364,7 +361,7 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
     struct s3_op o = {.action = S3_END,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .query = id_query(u, &a, 0),
-                      .extra = {ONLY_IF_FREE},
+                      .extra = {s3_if_free(u->s3)},
                       .extra_n = u->naming == STORE_EXCLUSIVE ? 1 : 0,
                       .body = buf_view(&list),
                       .answer_max = ANSWER_MAX};

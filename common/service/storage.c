@@ -41,8 +41,10 @@ bool storage_check(const struct storage_settings *s, const struct s3_settings *s
     static const char *const kinds[] = {"local", "s3", "none", NULL};
     static const char *const ways[] = {"auto", "threads", NULL};
     static const char *const styles[] = {"auto", "path", "virtual", NULL};
+    static const char *const dialects[] = {"auto", "amazon", "google", NULL};
     if (!is_one_of("storage.kind", s->kind, kinds, e) || !is_one_of("storage.io", s->io, ways, e) ||
-        !is_one_of("s3.style", s3->style, styles, e))
+        !is_one_of("s3.style", s3->style, styles, e) ||
+        !is_one_of("s3.dialect", s3->dialect, dialects, e))
         return false;
     bool key = s3->access_key[0];
     if (key != (s3->secret_key[0] != '\0'))
@@ -121,6 +123,9 @@ static void choose_s3(struct program *p, struct chosen *c)
         .region = s->region[0] ? s->region : s3_region_of_environment(),
         .bucket = s->bucket,
         .prefix = s->prefix,
+        .dialect = strcmp(s->dialect, "google") == 0   ? S3_DIALECT_GOOGLE
+                   : strcmp(s->dialect, "amazon") == 0 ? S3_DIALECT_AMAZON
+                                                       : S3_DIALECT_AUTO,
         .path_style = strcmp(s->style, "path") == 0 || (strcmp(s->style, "auto") == 0 && !amazon),
         .ca_file = s->ca_file,
         .keys = {s->access_key, s->secret_key, s->session_token},

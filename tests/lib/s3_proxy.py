@@ -46,9 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
         headers = self.server.proxy.change(self.command, self.path, headers, body)
         try:
-            self.upstream.request(self.command, self.path, body or None, headers)
+            self.upstream.request(self.command, self.server.proxy.target(self.path), body or None, headers)
             answer = self.upstream.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
+            return answer.status, self.server.proxy.back(answer.getheaders()), answer.read()
         except (OSError, http.client.HTTPException):
             self.upstream.close()
             raise
@@ -72,6 +72,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         is_object = self.command == "GET" and "?" not in self.path
         kind = "object" if is_object else "creation" if "if-none-match" in self.headers else "list" if "list-type" in self.path else ""
         trouble = p.pick(kind, self.path)
+        refusal = p.refuse(self.command, self.path, self.headers, body)
+        if refusal:
+            status, text = refusal
+            self.answer(status, [("Content-Type", "application/xml")], text)
+            return
         meets = p.counts(self.command)
         if meets == "before":
             p.call()
@@ -133,6 +138,18 @@ class S3Proxy:
     def change(self, method, path, headers, body):
         """The headers to send on."""
         return headers
+
+    def target(self, path):
+        """The path to send on."""
+        return path
+
+    def back(self, headers):
+        """The headers of an answer to send back."""
+        return headers
+
+    def refuse(self, method, path, headers, body):
+        """(status, body) for a request that is not to be sent on, otherwise None."""
+        return None
 
     def at_write(self, at, when, call):
         with self.lock:

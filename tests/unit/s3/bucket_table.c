@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/s3/bucket_table.h"
 
-#include "s3/s3.h"
 #include "sys/rand.h"
 
 static const char *bucket_name;
+static enum s3_dialect spoken;
 
 static struct store *open_bucket(struct bench *b)
 {
     struct s3_options o = {.endpoint = b->endpoint,
                            .bucket = bucket_name,
                            .prefix = b->prefix,
+                           .dialect = spoken,
                            .path_style = true,
                            .keys = {.access_key = "AKTEST", .secret_key = "secretkey"},
                            .memory = &b->memory};
@@ -19,10 +20,12 @@ static struct store *open_bucket(struct bench *b)
     return s;
 }
 
-void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket)
+void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket,
+                       enum s3_dialect dialect)
 {
     *b = (struct bench){.endpoint = endpoint, .open = open_bucket};
     bucket_name = bucket;
+    spoken = dialect;
     snprintf(b->prefix, sizeof b->prefix, "%016llx/", (unsigned long long)rand_u64());
     mem_budget_init(&b->memory, "store", NULL, (size_t)256 << 20);
     req_init(&b->req, RANK_DUTY, NULL, 1 << 20, 0);

@@ -4,10 +4,12 @@
 // (store/table.h), with the service in memory (lib/bucket.h) and with real ones (tests/s3/store.c).
 #pragma once
 
+#include "s3/s3.h"
 #include "unit/store/table.h"
 
 // A bench on a part of the bucket that nobody else uses.
-void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket);
+void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket,
+                       enum s3_dialect dialect);
 void bucket_bench_release(struct bench *b);
 
 #define BUCKET_TABLE(TEST)                                                         \

@@ -16,7 +16,7 @@ static int set_up(void **state)
 {
     struct bench *b = calloc(1, sizeof *b);
     bucket = bucket_new();
-    bucket_bench_init(b, bucket_url(bucket), BUCKET);
+    bucket_bench_init(b, bucket_url(bucket), BUCKET, S3_DIALECT_AMAZON);
     *state = b;
     return 0;
 }
@@ -317,11 +317,33 @@ static void lists_of_many_pages_are_whole_or_fail(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+static void the_host_of_an_endpoint_tells_googles_dialect(void **state)
+{
+    static const struct {
+        const char *url;
+        enum s3_dialect dialect;
+    } cases[] = {
+        {"https://storage.googleapis.com", S3_DIALECT_GOOGLE},
+        {"https://storage.googleapis.com/", S3_DIALECT_GOOGLE},
+        {"http://storage.googleapis.com:80", S3_DIALECT_GOOGLE},
+        {"https://bucket.storage.googleapis.com", S3_DIALECT_GOOGLE},
+        {"https://notstorage.googleapis.com", S3_DIALECT_AMAZON},
+        {"https://storage.googleapis.com.example.net", S3_DIALECT_AMAZON},
+        {"https://s3.us-east-1.amazonaws.com", S3_DIALECT_AMAZON},
+        {"", S3_DIALECT_AMAZON},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        if (s3_dialect_of(str_of(cases[i].url)) != cases[i].dialect) fail_msg("%s", cases[i].url);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_TABLE(CASE),
         BUCKET_TABLE(CASE),
+        cmocka_unit_test(the_host_of_an_endpoint_tells_googles_dialect),
         CASE(creations_end_as_the_service_says),
         CASE(an_outcome_that_is_not_known_is_unavailable_and_harms_nothing),
         CASE(uploads_in_parts_end_as_the_service_says),

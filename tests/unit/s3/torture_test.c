@@ -54,9 +54,9 @@ static bool make_deleted(struct torture_bench *b, void *arg, err *e)
 static bool make_signature(struct torture_bench *b, void *arg, err *e)
 {
     struct http_headers h = {0};
-    const struct s3_signing s = {.keys = {S("AK"), S("secret"), {0}},
+    const struct s3_signing s = {.signer = &s3_signer_amazon,
+                                 .keys = {S("AK"), S("secret"), {0}},
                                  .region = S("us-east-1"),
-                                 .service = S("s3"),
                                  .method = "GET",
                                  .path = S("/b/k"),
                                  .body_hash = S(S3_UNSIGNED)};
@@ -159,7 +159,7 @@ static void operations_succeed_or_are_told(void **state)
     };
     struct using u = {.bucket = bucket_new()};
     (void)state;
-    bucket_bench_init(&u.b, bucket_url(u.bucket), BUCKET);
+    bucket_bench_init(&u.b, bucket_url(u.bucket), BUCKET, S3_DIALECT_AMAZON);
     for (size_t i = 0; i < COUNT(works); i++) {
         struct torture_work w = works[i];
         w.arg = &u;
