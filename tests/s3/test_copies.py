@@ -9,7 +9,7 @@ from cli import PROGRAM, env_of
 from client import unique
 from copies import Pusher, accept_loss, numbers, tool
 from flametree import AT_ONCE, TOPOLOGIES, Flametree, await_, check_blocks, compact, deploy, flush
-from radosgw import call, keys
+from s3_service import call, keys
 
 BUSY = (*AT_ONCE, "--compactor.interval=50ms", "--compactor.sweep_interval=100ms", "--ingester.cut_age=1s")
 CALM = (*AT_ONCE, "--compactor.interval=1h")
