@@ -74,13 +74,16 @@ struct store *cli_store_make(struct cli *c, const char *given, err *e)
     return is_bucket(given) ? open_bucket(c, given, e) : make_directory(c, given, e);
 }
 
-// Without the slashes at the end, which name the same part of a bucket.
-static str bucket_place(const char *given)
+// Slashes at the end do not tell parts of a bucket apart.
+static bool same_part(const char *a, const char *b)
 {
-    str place = str_of(given);
-    while (str_ends(place, S("/")))
-        place.n--;
-    return place;
+    size_t n = strlen(a);
+    size_t m = strlen(b);
+    while (n > 0 && a[n - 1] == '/')
+        n--;
+    while (m > 0 && b[m - 1] == '/')
+        m--;
+    return n == m && memcmp(a, b, n) == 0;
 }
 
 static bool same_directory(struct cli *c, const char *a, const char *b, bool *same, err *e)
@@ -97,7 +100,7 @@ bool cli_store_differs(struct cli *c, const char *a, const char *b, err *e)
 {
     bool same = false;
     if (is_bucket(a) && is_bucket(b)) {
-        same = str_eq(bucket_place(a), bucket_place(b));
+        same = same_part(a, b);
     } else if (!is_bucket(a) && !is_bucket(b) && !same_directory(c, a, b, &same, e)) {
         return false;
     }
