@@ -9,7 +9,8 @@
 #define MEMORY   ((size_t)8 << 30)
 #define ROOT_MAX ((size_t)64 << 20)
 #define PIECE    ((size_t)4 << 20)
-#define ROUNDS   1000  // snapshots of a tenant
+#define ROUNDS   1000                              // snapshots of a tenant
+#define TIDY_NS  ((uint64_t)24 * 3600 * NS_PER_S)  // no upload of a run takes that long
 
 // ---- life
 
@@ -23,7 +24,7 @@ bool copying_open(struct copying *k, struct cli *c, const char *from, const char
     catalog_init(&k->catalog, &k->arena);
     cli_progress_begin(&k->progress, c);
     k->tenant = cli_args_get(&c->args, OPT_STORE_TENANT);
-    if (!cli_pace_read(c, &k->pace, e)) return false;
+    if (!cli_pace_read(c, &k->pace, e) || (to && !cli_store_differs(c, from, to, e))) return false;
     k->from = cli_store_open(c, from, e);
     if (!k->from) return false;
     k->manifests = manifests_open(k->from, NULL, NULL, e);
@@ -325,7 +326,7 @@ static bool check_empty(struct copying *k, err *e)
         str name = k->have[i].name;
         if (!str_contains(name, S("/live/m/")) || catalog_find(&k->source, name)) continue;
         return err_set(e, ERR_FAILED_PRECONDITION,
-                       "%s has data that are not of this copy (%.*s): restore into a new directory",
+                       "%s has data that are not of this copy (%.*s): restore into a new place",
                        k->c->args.operands[1], STR(name));
     }
     return true;
@@ -375,9 +376,11 @@ static bool put_roots(struct copying *k, bool fresh, err *e)
     return true;
 }
 
-// Older versions first: what they name goes after them.
+// Older versions first: what they name goes after them. What an upload to a bucket that was killed
+// has left goes as well: no compactor works on a copy.
 static bool tidy(struct copying *k, err *e)
 {
+    uint64_t dropped = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < k->have_count; i++) {
             const struct catalog_entry *h = &k->have[i];
@@ -390,7 +393,8 @@ static bool tidy(struct copying *k, err *e)
             k->deleted++;
         }
     }
-    return catalog_tidy(&k->catalog, k->to, &k->req, e);
+    return catalog_tidy(&k->catalog, k->to, &k->req, e) &&
+           store_tidy(k->to, &k->req, TIDY_NS, &dropped, e);
 }
 
 // With --tenant: entries of other tenants stay in the catalog.

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// manifest show and manifest verify: the tenants of a store in a directory, the objects that their
+// manifest show and manifest verify: the tenants of a store, the objects that their
 // manifests name, and whether these exist.
 #include "codec/json.h"
-#include "deploy/cli/cli.h"
+#include "deploy/cli/cli_store.h"
 #include "deploy/cli/cli_time.h"
 #include "manifest/manifest.h"
-#include "s3/s3.h"
-#include "store/local.h"
-#include "sys/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 #define OUTPUT_MAX   ((size_t)1 << 30)
@@ -20,7 +16,7 @@
 #define COLUMN_KIND  4u
 #define GAP          2u  // between columns, however long a value is
 
-// ---- the store of a directory
+// ---- the store
 
 struct shown {
     struct cli *c;
@@ -33,36 +29,6 @@ struct shown {
     bool any;  // a tenant was printed
 };
 
-// A store is a directory with a folder o; in a server's data directory it is called store.
-static bool find_store(struct cli *c, const char *given, const char **dir, err *e)
-{
-    static const char *const places[] = {"", "/store"};
-    for (size_t i = 0; i < COUNT(places); i++) {
-        str at = arena_printf(&c->arena, "%s%s", given, places[i]);
-        str objects = arena_printf(&c->arena, "%.*s/o", STR(at));
-        if (!arena_ok(&c->arena, e)) return false;
-        *dir = at.p;
-        if (file_exists(objects.p)) return true;
-        // "No store" would be misleading if it only cannot be read.
-        if (errno == EACCES)
-            return err_set(e, ERR_PERMISSION_DENIED, "%s: %s", objects.p, strerror(errno));
-    }
-    return err_set(e, ERR_NOT_FOUND, "%s is no store: neither it nor %s/store has a folder o",
-                   given, given);
-}
-
-static struct store *open_store(struct cli *c, const char *given, err *e)
-{
-    const char *dir = NULL;
-    struct s3_options bucket;
-    if (str_starts(str_of(given), S("s3://")))
-        return s3_options_of_url(str_of(given), &c->arena, &bucket, e) ? store_open_s3(&bucket, e)
-                                                                       : NULL;
-    if (!find_store(c, given, &dir, e)) return NULL;
-    // For reading only: a server may be using the store, and nothing of it may change.
-    return store_open_local(&(struct store_local_options){.dir = dir, .read_only = true}, e);
-}
-
 static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
 {
     *s = (struct shown){.c = c, .json = cli_wants_json(c)};
@@ -70,7 +36,7 @@ static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
     req_init(&s->req, RANK_PUBLIC, NULL, MEMORY, 0);
     buf_init(&s->out, NULL, OUTPUT_MAX);
     assert(c->args.operand_count == 1);  // the rows of both commands demand one
-    s->store = open_store(c, c->args.operands[0], e);
+    s->store = cli_store_open(c, c->args.operands[0], e);
     s->ms = s->store ? manifests_open(s->store, NULL, NULL, e) : NULL;
     return s->ms != NULL;
 }

@@ -19,8 +19,9 @@ import uuid
 
 import month as months
 from flametree import await_
-from radosgw import BUCKET, Radosgw
+from radosgw import Radosgw
 from s3_proxy import S3Proxy
+from s3_service import BUCKET
 
 SLOW_SECONDS = 0.03
 

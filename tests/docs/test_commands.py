@@ -57,6 +57,7 @@ NOT_HERE = {
     "flametree node forget --accept-loss ingester-2 --url http://127.0.0.1:4070": "it needs a directory that is gone; tests/system/test_identity.py runs it",
     "flametree import --source http://pyroscope:4040 --from now-30d --step 15m --dry-run": "it needs another server; tests/system/test_cli_import.py runs it",
     "flametree backup ~/.local/share/flametree /mnt/copy": COPIES,
+    "flametree backup s3://profiles/flametree s3://copies/flametree": "it needs buckets; tests/s3/test_copies.py runs it",
     "flametree restore --check /mnt/copy": COPIES,
     "flametree restore /mnt/copy /var/lib/flametree/store": COPIES,
 }

@@ -22,7 +22,8 @@ import time
 import urllib.error
 import urllib.request
 
-import radosgw
+import s3_service
+from s3_service import BUCKET
 
 TOP = os.path.join(os.path.dirname(__file__), "../..")
 BIN = os.environ.get("FLAMETREE_BIN", os.path.join(TOP, "build/asan"))
@@ -47,7 +48,7 @@ def check_blocks(store):
     """Every block of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
     if store.startswith("s3://"):
         with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
-            radosgw.fetch(S3, store, os.path.join(copy, "o"))
+            s3_service.fetch(S3, store, os.path.join(copy, "o"))
             return check_blocks(copy)
     done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", os.path.join(store, "o")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
@@ -93,9 +94,8 @@ def own_host():
 # With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), each server on a part of it. Servers and the client find the service
 # and its keys in the environment.
 S3 = os.environ.get("FLAMETREE_TEST_S3")
-BUCKET = "flametree-test"
 if S3:
-    os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID="AKTEST", AWS_SECRET_ACCESS_KEY=radosgw.Radosgw.secret_key)
+    os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID=s3_service.KEYS[0], AWS_SECRET_ACCESS_KEY=s3_service.KEYS[1])
 
 
 def store_flags(folder, args):

@@ -1,4 +1,4 @@
-"""A second S3 service for tests: versitygw, a gateway of Go over a directory, built from its module. The interface is that of radosgw.py.
+"""A second S3 service for tests: versitygw, a gateway of Go over a directory, built from its module. The interface is that of radosgw.py (s3_service.py).
 
     with Versitygw() as g:
         g.url, g.access_key, g.secret_key, g.bucket("name")
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from radosgw import BUCKET, Radosgw, call, free_ports
+from s3_service import BUCKET, S3Service, free_ports
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 VERSION = "v1.8.0"
@@ -52,9 +52,7 @@ def with_attributes():
     raise AssertionError("versitygw needs a file system with extended attributes, in the folder for temporary files or in build/")
 
 
-class Versitygw:
-    access_key, secret_key, region = Radosgw.access_key, Radosgw.secret_key, Radosgw.region
-
+class Versitygw(S3Service):
     def __enter__(self):
         self.dir = with_attributes()
         os.mkdir(os.path.join(self.dir, "data"))
@@ -86,15 +84,6 @@ class Versitygw:
         with open(os.path.join(self.dir, "log"), errors="replace") as f:
             return "".join(f.readlines()[-20:])
 
-    def call(self, method, path, query="", body=b"", keys=None):
-        """(status, body) of a signed request."""
-        return call(self.url, keys or (self.access_key, self.secret_key), method, path, query, body, self.region)
-
-    def bucket(self, name):
-        status, text = self.call("PUT", "/" + name)
-        assert status == 200, text
-        return name
-
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
@@ -106,5 +95,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--build"]:
         print(build())
         sys.exit(0)
-    with Versitygw() as service:
-        sys.exit(subprocess.run(sys.argv[sys.argv.index("--") + 1:], env={**os.environ, "FLAMETREE_TEST_S3": service.url}).returncode)
+    Versitygw.main()

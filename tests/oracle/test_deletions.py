@@ -1,7 +1,6 @@
 """The oracle with deletions: what is deleted is taken out of the list of what was pushed, and every answer must go on to equal brute force, from the
 answer of the deletion on: over random selectors and ranges, in heads, segments and blocks of all levels, while these are rewritten and after.
 """
-import os
 import random
 import urllib.parse
 
@@ -107,7 +106,7 @@ def test_answers_with_deletions_equal_brute_force(part):
         compact(f)
         for _ in range(40):
             fleet.check_one()
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
 
 
 def test_answers_of_several_tenants_with_deletions_equal_brute_force():
@@ -134,7 +133,7 @@ def test_answers_after_deletions_are_done_equal_brute_force():
             fleet.model.rows.deleted.clear()
             for _ in range(30):
                 fleet.check_one()
-            check_blocks(os.path.join(f.data, "store"))
+            check_blocks(f.store)
 
 
 def test_answers_with_deletions_equal_brute_force_while_everything_moves():

@@ -6,7 +6,7 @@ import uuid
 
 from client import Pprof, now_ms
 from flametree import BIN, Flametree
-from radosgw import BUCKET
+from s3_service import BUCKET
 
 
 def flags(service, prefix=None, **s3):

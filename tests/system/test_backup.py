@@ -1,17 +1,13 @@
 """flametree backup and restore: a copy that is made while everything runs is what was there at one moment, and gives it back."""
 import os
-import random
 import subprocess
 import threading
-import time
 
 import pytest
-from cli import PROGRAM, run
-from client import Pprof, unique
+from cli import PROGRAM
+from client import unique
+from copies import Pusher, accept_loss, numbers, tool
 from flametree import AT_ONCE, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, flush
-
-S = 10**9
-HOUR = 3600 * S
 
 
 def store_of(f):
@@ -20,12 +16,6 @@ def store_of(f):
         if "o" in names:
             return at
     raise AssertionError("no store")
-
-
-def tool(*args, status=0):
-    answer = run(*map(str, args), timeout=300)
-    assert answer.returncode == status, answer
-    return answer.stderr
 
 
 def objects(folder):
@@ -37,46 +27,11 @@ def objects(folder):
     return out
 
 
-class Pusher:
-    """Pushes profiles whose values tell which they are: the n-th has the value 1 in the stack of its number."""
-
-    def __init__(self, server, service, ago_s=(1, 4 * 3600)):
-        self.server, self.service, self.n, self.stopped = server, service, 0, False
-        self.rng, self.ago_s = random.Random(7), ago_s
-
-    def push(self, n=1):
-        for _ in range(n):
-            t = time.time_ns() - self.rng.randrange(*self.ago_s) * S
-            labels = {"__name__": "process_cpu", "service_name": self.service, "pod": "p%d" % (self.n % 3)}
-            self.server.push(labels, Pprof(("main;n%d" % self.n, 1), time_ns=t)).expect(200)
-            self.n += 1
-
-    def run(self):
-        while not self.stopped:
-            self.push()
-            time.sleep(0.005)
-
-
-def numbers(f, service):
-    """The numbers of the profiles that are there; each is there once."""
-    got = f.server().stacks(service, start=(time.time_ns() - 6 * HOUR) // 10**6, end=(time.time_ns() + HOUR) // 10**6, maxNodes=1 << 20)
-    assert set(got.values()) <= {1}, {k: v for k, v in got.items() if v != 1}
-    return {int(k.split(";n")[1]) for k in got}
-
-
 def restored(copy, tmp_path, *args):
     data = tmp_path / unique("data")
     data.mkdir()
     tool("restore", copy, data / "store")
     return Flametree(*args, data=str(data))
-
-
-def accept_loss(f):
-    """What ingesters had not flushed is in no copy; the restored cluster says so until somebody accepts it."""
-    for line in run("node", "ls", url=f.url).stdout.splitlines():
-        word = line.split()
-        if len(word) > 1 and len(word[1]) == 26:
-            run("node", "forget", "--accept-loss", "%s/%s" % (word[0], word[1]), url=f.url)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
