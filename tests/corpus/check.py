@@ -6,6 +6,7 @@ usage: check.py CORPUS_DUMP [NAME...]
 The corpus is the directory FLAMETREE_CORPUS, by default ../shared/corpus beside the repository; it belongs to
 other projects, so it is not part of this one. Every file of its MANIFEST.tsv in one of FORMATS is decoded and
 every fact compared. Where there is no corpus, the exit code is 77: skipped."""
+import itertools
 import json
 import os
 import subprocess
@@ -184,6 +185,7 @@ def check(program, name, form, expected):
     head, *samples = dump(program, form, path)
     if "error" in head:
         return ["refused: %s" % head["message"]]
+    samples = list(itertools.takewhile(lambda line: "types" not in line, samples))  # of the first profile
     if form not in ("pprof", "collapsed"):
         return stack_facts(name, form, samples, expected)
     return compare(name, (collapsed_facts if form == "collapsed" else pprof_facts)(head, samples), expected)

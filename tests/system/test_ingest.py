@@ -122,7 +122,6 @@ REFUSED = [
     ("cut-form", FORM[:-30], FORM_HEADERS, {}, 422, "parsing IngestInput-pprof failed"),
     ("bad-configuration", *multipart(profile=Pprof(("a", 1)).encode(), sample_type_config=b"{"), {}, 422, "sample_type_config"),
     ("too-long-line", b"x" * 70_000 + b"\n", {}, {"format": "lines"}, 422, "longer than"),
-    ("unbuilt-format", b"{}", {}, {"format": "jfr"}, 501, "not supported"),
     ("unknown-suffix", b"a 1\n", {}, {"name": "app.gizmo"}, 400, "pyroscopeIngesterAdapter failed to convert metadata: unknown profile type: gizmo"),
     ("count-that-overflows", b"a 9223372036854775807\n", {}, {}, 400, "does not fit 64 bits"),
 ]

@@ -137,7 +137,6 @@ REFUSED = [
     ("ingest-pprof", lambda s: s.ingest("shop", b"no profile", format="pprof"), 422, "ingest", "malformed_profile", "invalid_argument", "shop", ""),
     ("ingest-limit", lambda s: s.ingest("shop{service_name=cart}", b"a 1\nb 1\nc 1\n"), 400, "ingest", "samples_limit", "invalid_argument", "cart", "exceeds the samples count limit"),
     ("ingest-size", lambda s: s.ingest("shop", BIG), 413, "ingest", "body_size_limit_exceeded", "invalid_argument", '""', "request body too large"),
-    ("ingest-format", lambda s: s.ingest("shop", b"x", format="jfr"), 501, "ingest", "unimplemented", "unimplemented", "shop", "format"),
 ]
 
 
