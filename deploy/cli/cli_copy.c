@@ -332,6 +332,21 @@ static bool check_empty(struct copying *k, err *e)
     return true;
 }
 
+// A backup deletes what its source does not name. A store of servers has versions and no catalog:
+// STORE and COPY may have been swapped. A first backup that was killed has neither.
+static bool check_is_copy(struct copying *k, err *e)
+{
+    if (k->catalog.object.n || cli_args_has(&k->c->args, OPT_ADOPT)) return true;
+    for (size_t i = 0; i < k->have_count; i++) {
+        if (!str_contains(k->have[i].name, S("/live/m/"))) continue;
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "%s has data and no catalog, so it is a store that servers use, and nothing "
+                       "is deleted there; if it is a copy that lost its catalog, give --adopt",
+                       k->c->args.operands[1]);
+    }
+    return true;
+}
+
 static bool put_root(struct copying *k, const struct copy_root *r, err *e)
 {
     bool existed = false;
@@ -412,7 +427,7 @@ bool copying_run(struct copying *k, bool fresh, err *e)
     size_t n = 0;
     bool gone = false;
     if (!store_list(k->to, &k->req, S("v1/"), (str){0}, see_there, k, e) || !check_cluster(k, e) ||
-        (fresh && !check_empty(k, e))) {
+        !(fresh ? check_empty(k, e) : check_is_copy(k, e))) {
         return false;
     }
     keep_others(k);

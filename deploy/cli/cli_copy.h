@@ -70,7 +70,9 @@ bool copying_open(struct copying *k, struct cli *c, const char *from, const char
 void copying_release(struct copying *k);
 
 // fresh: a restore. `to` must have no version that the copy does not have; nothing is deleted
-// there, and it gets no catalog.
+// there, and it gets no catalog. Else a backup: a `to` that has versions and no catalog is refused,
+// unless the option adopt is given. It may be a store of servers, where what `from` does not name
+// must stay.
 bool copying_run(struct copying *k, bool fresh, err *e) MUST_CHECK;
 
 // Reads every object of the catalog of `from` and compares. Damaged and missing ones are said;

@@ -142,7 +142,8 @@ def test_a_damaged_copy_is_found_and_not_restored(tmp_path, part):
         if part == "/backup/":
             assert path.name in tool("backup", f.data, copy, status=1)
             path.unlink()
-            tool("backup", f.data, copy)
+            assert "--adopt" in tool("backup", f.data, copy, status=1)
+            tool("backup", "--adopt", f.data, copy)
         else:
             assert "copied again" in tool("backup", "--verify", f.data, copy)
         assert "0 wrong" in tool("restore", "--check", copy)
@@ -199,6 +200,9 @@ def test_wrong_places_are_refused(tmp_path):
         flush(f)
         compact(f)
         assert "not of this copy" in tool("restore", tmp_path / "copy", f.data, status=1)
+        before = objects(os.path.join(f.data, "store"))
+        assert "no catalog" in tool("backup", tmp_path / "copy", f.data, status=1)  # the wrong way round
+        assert objects(os.path.join(f.data, "store")) == before
         assert "no catalog" in tool("restore", f.data, tmp_path / "x", status=1)
         assert "no store" in tool("backup", tmp_path / "nothing", tmp_path / "x", status=1)
         tool("restore", tmp_path / "copy", status=2)
