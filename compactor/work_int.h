@@ -140,6 +140,13 @@ struct tenant_work {
     size_t lately_count;
     bool lately_all;  // more jobs were done than could be noted
 
+    // closing.c; the last three belong to the worker that has `ends`
+    bool closed;  // it is being deleted, as the last list said
+    bool ends;    // a worker takes a step of that
+    id128 closing;
+    int64_t closed_boot_ns;  // when this process first saw it closed by `closing`; 0: it did not
+    int64_t empty_boot_ns;   // when it first saw that nothing is left
+
     // limit.c
     struct keep_bytes bytes;  // what the tenant has
     uint64_t garbage_bytes;   // what the newest version names no more, and a sweep will delete
@@ -235,6 +242,7 @@ struct work {
     char told[256];  // the data directory that the notice names; belongs to the worker that looks
 };
 
+struct tenant_work *work_tenant(struct work *w, str name);  // under the lock; NULL: no memory
 void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
 const struct compactor_config *work_settings(const struct work *w);
 bool work_is_over(struct work *w);
@@ -244,6 +252,11 @@ bool work_is_over(struct work *w);
 bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
 bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
 size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
+
+// ---- batch.c
+
+// How long after its snapshot a job may be committed.
+int64_t job_age(const struct compactor_config *c);
 
 // ---- turns.c; under the lock
 bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so many

@@ -576,7 +576,9 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
     if (!tombstones_next(&w->arena, base, w->change, root, e)) return false;
     root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
     if (!root->refs_of) return arena_fail(&w->arena, e);
-    for (size_t i = 0; i < base->page_count; i++)
+    // A tenant that is closed has no blocks. Readers of older versions still read theirs, which are
+    // deleted hours later, with all the tenant has.
+    for (size_t i = 0; !w->change->close && i < base->page_count; i++)
         if (!is_touched(&base->refs_of[i], t, n))
             root->refs_of[root->page_count++] = base->refs_of[i];
     for (size_t i = 0; i < n; i++) {
@@ -677,6 +679,12 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
         metric_add_to(&manifest_commits, S("found"), 1);
         return LANDED;
     }
+    // Nothing follows the version that closes a tenant, or a late writer might create the next one
+    // when this one has been deleted already.
+    if (manifest_is_closed(w->base)) {
+        err_set(e, ERR_FAILED_PRECONDITION, "tenant %.*s is being deleted", STR(w->tenant));
+        return FAILED;
+    }
     if (!is_young(w, e) || !check_inputs(w, e) || !check_sources(w, e)) return FAILED;
     if (!manifest_keeps_sums(w->r, &w->arena, w->base, w->change, e)) {
         w->refused = e->code == ERR_ABORTED;
@@ -773,7 +781,10 @@ bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
     const struct work what = {
         .ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
     bool ok = t && apply_with_room(&what, &m, e);
-    if (ok && m->version) tenant_learn(ms, t, m);
+    if (ok && m->version) {
+        tenant_learn(ms, t, m);
+        tenant_saw(ms, t, ms->boot_ns());
+    }
     if (t) tenant_unref(ms, t);
     if (ok && now)
         *now = m;
