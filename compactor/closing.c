@@ -131,14 +131,16 @@ size_t closing_note(struct work *w, const str *closed, size_t n)
     size_t skipped = 0;
     assert(lock_is_mine(&w->lock));
     for (size_t i = 0; i < n; i++) {
+        err ignored = {0};
         struct tenant_work *t = work_tenant(w, closed[i]);
-        skipped += !t;
-        if (!t || t->closed) continue;
+        if (t && t->closing) continue;
+        if (t) t->closing = mem_alloc(&w->memory, sizeof *t->closing, &ignored);
+        if (!t || !t->closing) {
+            skipped++;
+            continue;
+        }
         turns_ready(w, t);  // out of the heap first, whose order its time is
-        t->closed = true;
         t->next_inspection_mono_ns = 0;
-        t->closing = (id128){0};
-        t->closed_boot_ns = t->empty_boot_ns = 0;
         reset(t);
     }
     return skipped;
@@ -156,10 +158,10 @@ static int64_t grace(const struct work *w)
 
 // Have all ingesters flushed what they held when the tenant was found closed? Then no segment of
 // its profiles is created any more.
-static bool have_flushed(struct work *w, struct tenant_work *t, uint64_t over, id128 id)
+static bool have_flushed(struct work *w, struct tenant_work *t, uint64_t round, id128 id)
 {
     lock_take(&w->lock);
-    bool may = wish_grants(&t->wish, over, id);
+    bool may = wish_grants(&t->wish, round, id);
     w->leaves_wait |= wish_note(&t->wish, &w->memory, &w->watch, may, &id, 1);
     lock_give(&w->lock);
     return may;
@@ -175,7 +177,7 @@ static bool erase(struct work *w, struct req *r, struct tenant_work *t, err *e)
     return ok;
 }
 
-static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t, uint64_t over,
+static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t, uint64_t round,
                         err *e)
 {
     struct work *w = me->work;
@@ -187,40 +189,38 @@ static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t,
     // The process that was asked ended between the two, or an ingester did not answer it.
     if (!closed) return close_tenant(w, r, str_of(t->name), &at, e);
     if (!manifest_close(w->manifests, r, str_of(t->name), &at, e)) return false;
-    if (!id128_eq(at.id, t->closing)) {
-        t->closing = at.id;
-        t->closed_boot_ns = clock_boot_ns();
+    if (!id128_eq(at.id, t->closing->by)) {
+        t->closing->by = at.id;
+        t->closing->closed_boot_ns = clock_boot_ns();
     }
-    t->empty_boot_ns = 0;
-    bool flushed = have_flushed(w, t, over, at.id);
+    t->closing->empty_boot_ns = 0;
+    bool flushed = have_flushed(w, t, round, at.id);
     bool old = clock_wall_ns() - at.made_ns >= grace(w) &&
-               clock_boot_ns() - t->closed_boot_ns >= grace(w);
+               clock_boot_ns() - t->closing->closed_boot_ns >= grace(w);
     return !old || !flushed || erase(w, r, t, e);
 }
 
 static bool step_erased(struct worker *me, struct req *r, struct tenant_work *t,
-                        const struct manifest_rest *rest, err *e)
+                        const struct manifest_rest *rest, bool *over, err *e)
 {
     struct work *w = me->work;
     if (rest->objects) {  // a writer that was later than any should be
-        t->empty_boot_ns = 0;
+        t->closing->empty_boot_ns = 0;
         return erase(w, r, t, e);
     }
     int64_t now_ns = clock_boot_ns();
-    if (t->empty_boot_ns == 0) t->empty_boot_ns = now_ns;
-    if (now_ns - t->empty_boot_ns < grace(w)) return true;
+    if (t->closing->empty_boot_ns == 0) t->closing->empty_boot_ns = now_ns;
+    if (now_ns - t->closing->empty_boot_ns < grace(w)) return true;
     FAULT("closing.forget");
     if (!tenants_reopen(w->manifests, r, str_of(t->name), e)) return false;
     log_warn(&r->log, "compactor.tenant_deleted", "action=\"its name may be used again\"");
-    lock_take(&w->lock);
-    t->closed = false;
-    t->deletions = 0;
-    wish_release(&t->wish, &w->memory);
-    lock_give(&w->lock);
+    *over = true;
     return true;
 }
 
-static bool step(struct worker *me, struct tenant_work *t, const struct req *asker, err *e)
+// *over: the tenant is not being deleted any more.
+static bool step(struct worker *me, struct tenant_work *t, const struct req *asker, bool *over,
+                 err *e)
 {
     struct work *w = me->work;
     struct req r;
@@ -228,7 +228,7 @@ static bool step(struct worker *me, struct tenant_work *t, const struct req *ask
     bool noted = false;
     str tenant = str_of(t->name);
     // Before anything is read: what is deleted must have been there when the round ended.
-    uint64_t over = hold_inspect(me, asker != NULL);
+    uint64_t round = hold_inspect(me, asker != NULL);
     uint64_t limit = asker ? MIN(STEP_NS, MAX(req_left_ns(asker), 1u)) : STEP_NS;
     req_init(&r, RANK_DUTY, &w->plans, STEP_BYTES, limit);
     r.tenant = r.log.tenant = tenant;
@@ -237,32 +237,40 @@ static bool step(struct worker *me, struct tenant_work *t, const struct req *ask
     bool ok = tenants_is_closed(w->manifests, &r, tenant, &noted, e);
     if (ok && noted) {
         ok = manifest_rest(w->manifests, &r, tenant, &rest, e) &&
-             (rest.listed ? step_closed(me, &r, t, over, e) : step_erased(me, &r, t, &rest, e));
+             (rest.listed ? step_closed(me, &r, t, round, e)
+                          : step_erased(me, &r, t, &rest, over, e));
     }
     worker_set_req(me, NULL);
     req_release(&r);
-    lock_take(&w->lock);
-    if (ok && !noted) t->closed = false;
-    lock_give(&w->lock);
+    *over |= ok && !noted;
     return ok;
 }
 
 bool closing_step(struct worker *me, struct tenant_work *t, const struct req *asker, err *e)
 {
     struct work *w = me->work;
+    struct closing *ended = NULL;
+    bool over = false;
     lock_take(&w->lock);
-    bool mine = !t->ends;
+    bool mine = t->closing && !t->closing->taken;
     struct agenda *old = mine ? agenda_publish(t, NULL) : NULL;
-    t->ends = true;
+    if (mine) t->closing->taken = true;
     lock_give(&w->lock);
     if (!mine) return true;
     agenda_free(old);
-    bool ok = step(me, t, asker, e);
+    bool ok = step(me, t, asker, &over, e);
     lock_take(&w->lock);
-    t->ends = false;
+    t->closing->taken = false;
     t->open = false;
     t->next_inspection_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    if (over) {
+        ended = t->closing;
+        t->closing = NULL;
+        t->deletions = 0;
+        wish_release(&t->wish, &w->memory);
+    }
     lock_give(&w->lock);
+    mem_free(&w->memory, ended, sizeof *ended);
     return ok;
 }
 

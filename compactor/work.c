@@ -223,7 +223,7 @@ static void take_turn(struct worker *me, struct tenant_work *t, const struct req
     struct work *w = me->work;
     err e = {0};
     lock_take(&w->lock);
-    bool closed = t->closed;
+    bool closed = t->closing != NULL;
     lock_give(&w->lock);
     bool ok = closed ? closing_step(me, t, asker, &e) : inspect(me, t, asker, &e);
     if (!ok) report_fault(t->name, &e);
@@ -475,6 +475,7 @@ void work_free(struct work *w)
         mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
         mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
         mem_free(&w->memory, t->fault, MESSAGE_MAX);
+        mem_free(&w->memory, t->closing, sizeof *t->closing);
         mem_free(&w->memory, t->lately, DONE_LATELY_MAX * sizeof *t->lately);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);

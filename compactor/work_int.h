@@ -97,6 +97,14 @@ struct done_lately {
 };
 #define DONE_LATELY_MAX 256
 
+// Of a tenant that is being deleted (closing.c); all but `taken` belong to the worker that took it.
+struct closing {
+    bool taken;              // a worker takes a step
+    id128 by;                // the tombstone that closed it
+    int64_t closed_boot_ns;  // when this process first saw it closed by that
+    int64_t empty_boot_ns;   // when it first saw that nothing is left; 0: it did not
+};
+
 #define IDLE_INTERVALS 10  // of compactor.interval: how often an idle tenant is looked at
 
 // A tenant; under the lock. Of thousands of tenants a few have something to do, so the memory that
@@ -140,12 +148,7 @@ struct tenant_work {
     size_t lately_count;
     bool lately_all;  // more jobs were done than could be noted
 
-    // closing.c; the last three belong to the worker that has `ends`
-    bool closed;  // it is being deleted, as the last list said
-    bool ends;    // a worker takes a step of that
-    id128 closing;
-    int64_t closed_boot_ns;  // when this process first saw it closed by `closing`; 0: it did not
-    int64_t empty_boot_ns;   // when it first saw that nothing is left
+    struct closing *closing;  // NULL: it is not being deleted, as far as the last list said
 
     // limit.c
     struct keep_bytes bytes;  // what the tenant has
@@ -157,6 +160,10 @@ struct tenant_work {
     bool by_size;             // they are shorter than the settings say
     bool over;                // and yet the tenant has too much
     bool inspected;           // a plan was made at least once
+
+    // (Here, where they take no room.)
+    bool damage_seen;  // all damages were checked since the run that waits began
+    bool is_ill;       // the last look failed
 
     struct wish wish;    // belongs to the worker that plans
     size_t held_leaves;  // leaves past their time that wait for ingesters
@@ -183,8 +190,6 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
-    bool damage_seen;  // all damages were checked since the run that waits began
-    bool is_ill;       // the last look failed
     char *fault;       // why; MESSAGE_MAX bytes, or NULL if there was no memory
 };
 

@@ -2,6 +2,7 @@
 left. Then a tenant of the same name begins anew. Other tenants notice nothing. (docs/decisions/0020-deletion-of-tenants.md)"""
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -15,7 +16,7 @@ DAY = 24 * HOUR
 MS = 10**6
 START = (time.time_ns() // DAY - 2) * DAY
 GRACE = 5 * HOUR  # longer than a job may take
-FLAGS = [*AT_ONCE, SAYS_SOON, "--server.multitenancy_enabled=true", "--limits.reject_older_than=0", "--compactor.interval=1h", "--compactor.raw_retention=0", "--ingester.cut_age=1s"]
+FLAGS = [*AT_ONCE, SAYS_SOON, "--auth.multitenancy_enabled=true", "--limits.reject_older_than=0", "--compactor.interval=1h", "--compactor.raw_retention=0", "--ingester.cut_age=1s"]
 GONE, STAYS = "acme-v7f3a", "other"
 SECRET, FUNCTION = "v-sekret-7f3a", "handleSekret9b1c"
 POINTS = ["closing.noted", "closing.asked", "closing.closed", "closing.erase", "closed.erase.roots", "closed.erase.last", "closed.erase.tenant", "closing.forget"]
@@ -132,7 +133,7 @@ def test_a_deleted_tenant_leaves_nothing_and_may_begin_anew(tmp_path, topology):
 
 def test_no_byte_of_a_deleted_tenant_is_in_the_store(tmp_path):
     clock = FaultClock(tmp_path / "clock")
-    with Flametree(*FLAGS, data=str(tmp_path / "data"), env=clock.env) as f:
+    with Flametree(*FLAGS, data=str(tmp_path), env=clock.env) as f:
         fill(f, f.server(tenant=GONE))
         push(f.server(tenant=STAYS), 1, pod="a")
         store = os.path.join(f.data, "store")
@@ -147,7 +148,7 @@ def test_no_byte_of_a_deleted_tenant_is_in_the_store(tmp_path):
 @pytest.mark.parametrize("point", POINTS)
 def test_a_deletion_goes_on_where_a_process_was_killed(tmp_path, point):
     clock = FaultClock(tmp_path / "clock")
-    f = Flametree(*FLAGS, data=str(tmp_path / "data"), env={**clock.env, "FLAMETREE_FAULTS": "%s=die@1" % point})
+    f = Flametree(*FLAGS, data=str(tmp_path), env={**clock.env, "FLAMETREE_FAULTS": "%s=die@1" % point})
     with f:
         s, other = f.server(tenant=GONE), f.server(tenant=STAYS)
         fill(f, s)
@@ -191,6 +192,19 @@ def test_an_ingester_that_does_not_answer_is_waited_for(tmp_path):
         f["ingester-2"].start()
         await_("the deletion to be answered", lambda: compactor(f).operator().call("POST", "/compactor/delete-tenant?tenant=" + GONE).status == 200, 60)
         assert total(s) == 0
+
+
+def test_a_push_under_way_is_acknowledged_only_if_it_is_deleted_too_or_stays(tmp_path):
+    """Each push waits between its check and its answer. One that is under way when the tenant is closed is stored, but not acknowledged."""
+    with Flametree(*FLAGS, data=str(tmp_path), env={"FLAMETREE_FAULTS": "append.apply.before=delay:3000"}) as f:
+        answers, s = [], f.server(tenant=GONE)
+        thread = threading.Thread(target=lambda: answers.append(s.push({"__name__": "process_cpu", "service_name": "shop", "pod": "a"}, Pprof(("main;late", 5), time_ns=START)).status))
+        thread.start()
+        await_("the push to be in the log", lambda: f.metric("flametree_ingester_log_bytes") or None, 30)
+        erase(f)
+        assert not answers, "the push was answered before the tenant was closed"
+        thread.join()
+        assert answers == [403] and total(s) == 0
 
 
 @pytest.mark.parametrize("query, says", [("", "tenant is missing"), ("tenant=../x", "cannot be the name of a tenant"), ("tenant=", "cannot be the name of a tenant")])
