@@ -167,6 +167,8 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
     bool ok = snapshot_take(w->manifests, &r, &a->arena, str_of(t->name), &a->snapshot, e);
+    // The tenant is being deleted, which this process did not know yet (closing.h).
+    if (ok && manifest_is_closed(a->snapshot.manifest)) a->snapshot.segment_count = 0;
     if (ok) damage_inspect(me, t, &a->snapshot, &r, a->asked);
     worker_set_req(me, NULL);
     req_release(&r);

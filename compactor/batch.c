@@ -32,8 +32,8 @@
 #define JOB_AGE_LEAST (SLOT_HOUR)                 // a job may take so long in any case
 #define JOB_AGE_MOST  (4 * SLOT_HOUR)
 
-// How long after its snapshot a job may be committed: half the age of orphans, within limits.
-static int64_t job_age(const struct compactor_config *c)
+// Half the age of orphans, within limits.
+int64_t job_age(const struct compactor_config *c)
 {
     if (c->orphan_age <= 0) return JOB_AGE_MOST;
     return MAX(MIN(c->orphan_age / 2, JOB_AGE_MOST), JOB_AGE_LEAST);

@@ -2,6 +2,7 @@
 #include "compactor/compactor.h"
 
 #include "codec/url.h"
+#include "compactor/closing.h"
 #include "compactor/config.h"
 #include "compactor/deletion.h"
 #include "compactor/duties.h"
@@ -172,6 +173,20 @@ static bool post_delete(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
+// ?tenant=NAME, which must be given.
+static bool post_delete_tenant(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    struct manifest_tombstone t = {0};
+    str tenant = {0};
+    if (!url_query(&x->req.arena, x->query, "tenant", &tenant))
+        return err_set(e, ERR_INVALID_ARGUMENT, "tenant is missing: the tenant to be deleted");
+    if (!deletion_tenant(x, &tenant, e) || !closing_begin(s->work, &x->req, tenant, &t, e))
+        return false;
+    deletion_print(&t, page(x, S("application/json")));
+    return buf_ok(&x->out, e);
+}
+
 static bool post_import(void *self, struct http_exchange *x, err *e)
 {
     const struct state *s = self;
@@ -192,6 +207,11 @@ static const struct http_route public_http[] = {
     {.verbs = "POST",
      .path = "/compactor/delete",
      .run = post_delete,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "POST",
+     .path = "/compactor/delete-tenant",
+     .run = post_delete_tenant,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
     {.verbs = "POST",

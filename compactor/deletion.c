@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "codec/json.h"
 #include "codec/url.h"
+#include "compactor/closing.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/process.h"
@@ -165,7 +166,8 @@ bool work_delete(struct work *w, struct req *r, str tenant, struct manifest_tomb
 
 bool deletion_begin(struct agenda *a, err *e)
 {
-    if (manifest_tombstone_count(a->snapshot.manifest) == 0) return true;
+    const struct manifest *m = a->snapshot.manifest;
+    if (manifest_tombstone_count(m) == 0 || manifest_is_closed(m)) return true;
     if (!manifest_tombstones(a->snapshot.manifest, &a->arena, &a->tombstones, &a->tombstone_count,
                              e))
         return false;
@@ -242,6 +244,8 @@ bool work_print_deletions(struct work *w, struct req *r, str tenant, struct buf 
     manifest_tell(s.manifest, &about);
     bool ok = manifest_tombstones(s.manifest, &r->arena, &v, &n, e);
     buf_z(out, "{\"deletions\":[");
+    if (manifest_is_closed(s.manifest)) n = 0;  // the tenant as a whole
+    ok = ok && closing_print(w, r, tenant, out, e);
     for (size_t i = 0; ok && i < n; i++) {
         if (i) buf_byte(out, ',');
         put_one(&state, &v[i], out);

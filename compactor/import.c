@@ -94,6 +94,16 @@ static bool commit(struct importing *m, int64_t begun_ns, int64_t begun_boot_ns,
     return ok;
 }
 
+// What is imported into a tenant that is being deleted would go with it. An import that began
+// before it was closed, and is not committed when all of it was erased, is too old to be.
+static bool is_open(struct importing *m, err *e)
+{
+    bool closed = false;
+    if (!tenants_is_closed(m->manifests, m->req, m->tenant, &closed, e)) return false;
+    return !closed ||
+           err_set(e, ERR_FAILED_PRECONDITION, "tenant %.*s is being deleted", STR(m->tenant));
+}
+
 // *again: another writer was first.
 static bool attempt(struct importing *m, bool *again, err *e)
 {
@@ -105,7 +115,7 @@ static bool attempt(struct importing *m, bool *again, err *e)
     *again = false;
     arena_init(&m->attempt, m->memory, SIZE_MAX / 4);
     m->leaves = ARENA_ARRAY(&m->attempt, struct manifest_block, m->hour_count + 1);
-    bool ok = arena_ok(&m->attempt, e) &&
+    bool ok = arena_ok(&m->attempt, e) && is_open(m, e) &&
               snapshot_take(m->manifests, m->req, &m->attempt, m->tenant, &m->snapshot, e);
     if (ok) {
         bool made = make_leaves(m, e);

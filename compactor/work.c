@@ -6,6 +6,7 @@
 // else it sleeps until something is due or somebody wakes it. A run (work_run) does the same on the
 // thread of whoever asks, tenant after tenant. Tenants are never removed from the list, so pointers
 // to them hold without the lock.
+#include "compactor/closing.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/process.h"
@@ -54,7 +55,7 @@ static bool has_name(const void *ctx, uint32_t row)
 
 // Under the lock. NULL: no memory. All room is made before anything is changed, so that a tenant is
 // in the list, in the map and in the queue, or nowhere.
-static struct tenant_work *tenant_of(struct work *w, str name)
+struct tenant_work *work_tenant(struct work *w, str name)
 {
     err ignored = {0};
     assert(lock_is_mine(&w->lock));
@@ -140,20 +141,26 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
     str *names = NULL;
     size_t n = 0;
     size_t skipped = 0;
+    str *closed = NULL;
+    size_t closed_count = 0;
     uint64_t limit = asker ? MIN(LIST_LIMIT_NS, req_left_ns(asker)) : LIST_LIMIT_NS;
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
     bool ok = tenants_list(w->manifests, &r, &r.arena, &names, &n, e);
+    // After the tenants: one that is closed meanwhile is in both lists. If it is created anew
+    // between the two LISTs, it is found by the next.
+    ok = ok && tenants_closed(w->manifests, &r, &r.arena, &closed, &closed_count, e);
     bool *places = ok ? find_places(w, &r.arena, names, n) : NULL;
     if (ok && !places) (void)arena_fail(&r.arena, e);
     ok = places != NULL;
     lock_take(&w->lock);
     note_settings(w);
     for (size_t i = 0; ok && i < n; i++) {
-        struct tenant_work *t = tenant_of(w, names[i]);
+        struct tenant_work *t = work_tenant(w, names[i]);
         if (t) t->listed = true;
         if (t) turns_set_owner(w, t, places[i]);
         skipped += !t;
     }
+    if (ok) skipped += closing_note(w, closed, closed_count);
     w->listed = w->listed || ok;
     if (ok) limit_share(w);
     lock_give(&w->lock);
@@ -215,7 +222,10 @@ static void take_turn(struct worker *me, struct tenant_work *t, const struct req
 {
     struct work *w = me->work;
     err e = {0};
-    bool ok = inspect(me, t, asker, &e);
+    lock_take(&w->lock);
+    bool closed = t->closing != NULL;
+    lock_give(&w->lock);
+    bool ok = closed ? closing_step(me, t, asker, &e) : inspect(me, t, asker, &e);
     if (!ok) report_fault(t->name, &e);
     lock_take(&w->lock);
     assert(t->workers > 0);
@@ -465,6 +475,7 @@ void work_free(struct work *w)
         mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
         mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
         mem_free(&w->memory, t->fault, MESSAGE_MAX);
+        mem_free(&w->memory, t->closing, sizeof *t->closing);
         mem_free(&w->memory, t->lately, DONE_LATELY_MAX * sizeof *t->lately);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);

@@ -97,6 +97,14 @@ struct done_lately {
 };
 #define DONE_LATELY_MAX 256
 
+// Of a tenant that is being deleted (closing.c); all but `taken` belong to the worker that took it.
+struct closing {
+    bool taken;              // a worker takes a step
+    id128 by;                // the tombstone that closed it
+    int64_t closed_boot_ns;  // when this process first saw it closed by that
+    int64_t empty_boot_ns;   // when it first saw that nothing is left; 0: it did not
+};
+
 #define IDLE_INTERVALS 10  // of compactor.interval: how often an idle tenant is looked at
 
 // A tenant; under the lock. Of thousands of tenants a few have something to do, so the memory that
@@ -140,6 +148,8 @@ struct tenant_work {
     size_t lately_count;
     bool lately_all;  // more jobs were done than could be noted
 
+    struct closing *closing;  // NULL: it is not being deleted, as far as the last list said
+
     // limit.c
     struct keep_bytes bytes;  // what the tenant has
     uint64_t garbage_bytes;   // what the newest version names no more, and a sweep will delete
@@ -150,6 +160,10 @@ struct tenant_work {
     bool by_size;             // they are shorter than the settings say
     bool over;                // and yet the tenant has too much
     bool inspected;           // a plan was made at least once
+
+    // (Here, where they take no room.)
+    bool damage_seen;  // all damages were checked since the run that waits began
+    bool is_ill;       // the last look failed
 
     struct wish wish;    // belongs to the worker that plans
     size_t held_leaves;  // leaves past their time that wait for ingesters
@@ -176,9 +190,7 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
-    bool damage_seen;  // all damages were checked since the run that waits began
-    bool is_ill;       // the last look failed
-    char *fault;       // why; MESSAGE_MAX bytes, or NULL if there was no memory
+    char *fault;  // why; MESSAGE_MAX bytes, or NULL if there was no memory
 };
 
 struct worker {
@@ -235,7 +247,8 @@ struct work {
     char told[256];  // the data directory that the notice names; belongs to the worker that looks
 };
 
-void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
+struct tenant_work *work_tenant(struct work *w, str name);  // under the lock; NULL: no memory
+void worker_set_req(struct worker *me, struct req *r);      // what a drain calls off
 const struct compactor_config *work_settings(const struct work *w);
 bool work_is_over(struct work *w);
 
@@ -244,6 +257,11 @@ bool work_is_over(struct work *w);
 bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
 bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
 size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
+
+// ---- batch.c
+
+// How long after its snapshot a job may be committed.
+int64_t job_age(const struct compactor_config *c);
 
 // ---- turns.c; under the lock
 bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so many

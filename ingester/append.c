@@ -113,6 +113,9 @@ static bool check(struct append *a, str message, err *e)
                        "' ( )",
                        STR(str_slice(tenant, 0, NAME_TENANT_MAX)), NAME_TENANT_MAX);
     }
+    a->reason = "closed";
+    if (!closings_admits(a->in->closings, tenant, e)) return false;
+    a->reason = "invalid";
     // The tenant first: it costs nothing, and a message of gigabytes need not be decoded for it.
     if (!read_request(a, message, e)) return false;
     for (size_t i = 0; i < a->n; i++) {
@@ -256,6 +259,9 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     // After the rows are in the head: a cut without pins may be flushed and dropped.
     if (place.cut) wal_unpin(a->in->wal, place.cut);
     arena_use_spare(&a->req->arena);
+    // Asked again: a deletion that began meanwhile counts on it that nothing is acknowledged now.
+    a->reason = "closed";
+    if (!closings_admits(a->in->closings, a->req->tenant, e)) return false;
     // All is stored and seen. Nothing from here on may fail, whatever the budget says.
     answer(a, &place, out);
     FAULT("append.ack.before");

@@ -389,6 +389,7 @@ static bool ask_store(struct holdings *h, struct req *r, err *e)
     if (FAULT_ERRNO("manifest.holdings")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
     if (!process_cluster(h->in->process, &cluster))
         return err_set(e, ERR_UNAVAILABLE, "the id of the store's cluster is not known yet");
+    if (!closings_refresh(h->in->closings, r, e)) return false;
     return (noted || note(h, r, e)) && list(h, r, e) && roll(h, r, e);
 }
 

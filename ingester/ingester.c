@@ -86,6 +86,7 @@ static void release(struct ingester *in)
 {
     // The flush uses log and head, the log's cuts are named by rows of the head: freed in this
     // order.
+    closings_free(in->closings);  // it uses the manifests of the flush
     flush_free(in->flush);
     wal_close(in->wal);
     head_free(in->head);
@@ -136,6 +137,7 @@ static bool start(const struct process *process, void **self, err *e)
     bool ok = in->wal != NULL;
     if (ok && process->store) {
         in->flush = flush_new(in, e);
+        if (in->flush) in->closings = closings_new(flush_manifests(in->flush));
         ok = in->flush && flush_start(in->flush, e);
     }
     // Last but for the duty thread: it needs the log for the times of its cuts.
@@ -248,6 +250,12 @@ static const struct rpc_method methods[] = {
      .in = &flametree__v1__streams_request__descriptor,
      .out = &flametree__v1__streams_response__descriptor,
      .run = ingester_streams,
+     .auth = ROUTE_INTERNAL,
+     .rank = RANK_INGESTER},
+    {.path = "/flametree.v1.IngesterService/Closed",
+     .in = &flametree__v1__closed_request__descriptor,
+     .out = &flametree__v1__closed_response__descriptor,
+     .run = ingester_closed,
      .auth = ROUTE_INTERNAL,
      .rank = RANK_INGESTER},
 };

@@ -293,7 +293,7 @@ void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
     packed_unref(packed);
 }
 
-static void tenant_forget(struct manifests *ms, struct tenant *t)
+void tenant_forget(struct manifests *ms, struct tenant *t)
 {
     lock_take(&ms->lock);
     struct manifest *old = t->known;
@@ -627,6 +627,7 @@ struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
 static struct manifest *inspect_store(struct manifests *ms, struct req *r, struct tenant *t,
                                       str tenant, err *e)
 {
+    int64_t began_ns = ms->boot_ns();
     struct manifest *known = tenant_known(ms, t);
     struct listed_root root = {0};
     struct manifest *m = NULL;
@@ -635,13 +636,18 @@ static struct manifest *inspect_store(struct manifests *ms, struct req *r, struc
         tenant_forget(ms, t);
         ok = manifest_list(ms, r, tenant, 0, &root, e);
     }
-    if (ok && known && known->version == root.version)
+    bool sure = tenant_is_sure(ms, t);
+    if (ok && known && known->version == root.version && sure)
         m = manifest_hold(known);
     else if (ok && root.version)
         m = manifest_load(ms, r, tenant, &root, known, e);
     else if (ok)
         m = manifest_empty(ms, tenant, e);
-    if (m && m->version) tenant_learn(ms, t, m);
+    if (m && m->version) {
+        if (!sure) tenant_forget(ms, t);
+        tenant_learn(ms, t, m);
+        tenant_saw(ms, t, began_ns);
+    }
     manifest_unref(known);
     return m;
 }

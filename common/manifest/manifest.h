@@ -208,6 +208,7 @@ struct manifest_change {
     size_t bury_count;
     const id128 *forget;
     size_t forget_count;
+    bool close;        // with one tombstone, that of manifest_close: nothing else stays
     bool needs_all;    // the change is aborted if a live leaf that overlaps an added one is not
                        // among `needs`: another writer made it meanwhile
     int64_t begun_ns;  // when the work on it began, by the clock on the wall
@@ -336,11 +337,50 @@ struct manifest_verify {
 bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct manifest_verify *v,
                      err *e) MUST_CHECK;
 
+// ---- deletion of a tenant (docs/decisions/0020-deletion-of-tenants.md)
+//
+//     v1/closed/<tenant>   from the call until nothing of the tenant is left: its pushes are
+//     refused closed version       the last one: all times of all series are hidden, and it has no
+//     blocks.
+//                          No commit follows it
+//     erased               when jobs and readers of earlier versions are over, all objects go: the
+//                          closed version after everything that it hides, then v1/tenants/<tenant>
+//
+// A tenant of that name which is created later begins at version 1 again. So no process may trust
+// what it knows of a tenant for as long as the last two steps take: CLOSED_LEAST each at least.
+#define CLOSED_LEAST (3600 * NS_PER_S)
+
+bool tenants_note_closed(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
+bool tenants_closed(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
+                    err *e) MUST_CHECK;
+bool tenants_is_closed(struct manifests *ms, struct req *r, str tenant, bool *has,
+                       err *e) MUST_CHECK;
+
+// Makes the closed version, if the newest is none; *out is its tombstone either way.
+bool manifest_close(struct manifests *ms, struct req *r, str tenant, struct manifest_tombstone *out,
+                    err *e) MUST_CHECK;
+bool manifest_is_closed(const struct manifest *m);
+
+// Deletes all objects of a closed tenant, in an order in which none becomes visible again; *deleted
+// counts them. It may be called again after a failure at any point.
+bool manifest_erase(struct manifests *ms, struct req *r, str tenant, uint64_t *deleted,
+                    err *e) MUST_CHECK;
+
+// Is v1/tenants/<tenant> there, which goes last, and how many objects below the tenant's prefix?
+struct manifest_rest {
+    bool listed;
+    uint64_t objects;
+};
+bool manifest_rest(struct manifests *ms, struct req *r, str tenant, struct manifest_rest *out,
+                   err *e) MUST_CHECK;
+bool tenants_reopen(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
+
 // ---- tenants and the cluster
 
 // Notes in the store that a tenant has data. Remembered: a process asks the store once for a
 // tenant, as long as it keeps the tenant's entry.
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
+void tenants_renote(struct manifests *ms, str tenant);  // it may be gone: asked once more
 bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
                   err *e) MUST_CHECK;
 

@@ -397,6 +397,11 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
         metric_add_to(&manifest_commits, S("found"), 1);
         return LANDED;
     }
+    // Or a late writer might create the next version when this one has been deleted already.
+    if (manifest_is_closed(w->base)) {
+        err_set(e, ERR_FAILED_PRECONDITION, "tenant %.*s is being deleted", STR(w->tenant));
+        return FAILED;
+    }
     if (!is_young(w, e) || !check_inputs(w, e) || !check_sources(w, e)) return FAILED;
     if (!manifest_keeps_sums(w->r, &w->arena, w->base, w->change, e)) {
         w->refused = e->code == ERR_ABORTED;
@@ -493,7 +498,10 @@ bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
     const struct work what = {
         .ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
     bool ok = t && apply_with_room(&what, &m, e);
-    if (ok && m->version) tenant_learn(ms, t, m);
+    if (ok && m->version) {
+        tenant_learn(ms, t, m);
+        tenant_saw(ms, t, ms->boot_ns());
+    }
     if (t) tenant_unref(ms, t);
     if (ok && now)
         *now = m;

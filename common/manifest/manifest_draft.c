@@ -232,14 +232,15 @@ static bool is_touched(const struct page_ref *p, const struct touched *t, size_t
     return n && bsearch(&key, t, n, sizeof *t, by_kind_window);
 }
 
-// Those of the base that the change does not make anew.
+// Those of the base that the change does not make anew; none if it closes the tenant: the closed
+// version has no blocks, and those of older ones are deleted hours later.
 static bool list_staying(struct work *w, const struct touched *t, size_t n, struct page_ref **out,
                          size_t *count, err *e)
 {
     *count = 0;
     *out = ARENA_ARRAY(&w->arena, struct page_ref, w->base->page_count);
     if (!*out) return arena_fail(&w->arena, e);
-    for (size_t i = 0; i < w->base->page_count; i++)
+    for (size_t i = 0; !w->change->close && i < w->base->page_count; i++)
         if (!is_touched(&w->base->refs_of[i], t, n)) (*out)[(*count)++] = w->base->refs_of[i];
     return true;
 }

@@ -181,6 +181,7 @@ struct tenant {
     struct listing *waiting;  // the one that starts next; or NULL
     unsigned users;           // threads between tenant_ref and tenant_unref
     bool noted;               // v1/tenants/<tenant> is known to be there
+    int64_t sure_boot_ns;     // before the last LIST that showed the known version as the newest
     uint64_t hash;
     size_t name_n;
     char name[];
@@ -305,6 +306,13 @@ uint64_t tenant_version(struct manifests *ms, struct tenant *t);
 // Keeps the version, with a reference of its own, unless a newer one is kept or it was counted
 // against another budget.
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
+
+// A LIST that began then showed the known version as the newest. A tenant that is deleted and
+// created anew has the same versions once more (manifest_closed.c): if the last such LIST was long
+// ago, the known version counts only for its pages, and its root is read again.
+void tenant_saw(struct manifests *ms, struct tenant *t, int64_t boot_ns);
+bool tenant_is_sure(struct manifests *ms, struct tenant *t);
+void tenant_forget(struct manifests *ms, struct tenant *t);  // all versions
 
 bool tenant_in_use(const struct tenant *t);  // the caller holds the lock
 

@@ -131,6 +131,8 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
 {
     str prefix = name_live(&r->arena, tenant);
     struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n, .known = tenant_version(ms, t)};
+    int64_t began_ns = ms->boot_ns();
+    uint64_t before = s.known;
     assert(!l->manifest);  // an attempt that failed left none
     l->segment_count = 0;
     l->print = 0;
@@ -139,7 +141,8 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
     FAULT("manifest.listed");
     // Asked for again: another thread may have read a newer one since the LIST began.
     struct manifest *known = tenant_known(ms, t);
-    if (known && known->version == s.root.version)
+    bool sure = tenant_is_sure(ms, t) && s.root.version >= before;
+    if (known && known->version == s.root.version && sure)
         l->manifest = manifest_hold(known);
     else if (s.root.version)
         l->manifest = manifest_load(ms, r, tenant, &s.root, known, e);
@@ -147,7 +150,11 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
         l->manifest = manifest_empty(ms, tenant, e);
     manifest_unref(known);
     if (!l->manifest) return false;
-    if (s.root.version) tenant_learn(ms, t, l->manifest);
+    if (!sure) tenant_forget(ms, t);  // also one that is gone: the tenant was deleted
+    if (s.root.version) {
+        tenant_learn(ms, t, l->manifest);
+        tenant_saw(ms, t, began_ns);
+    }
     leave_out_absorbed(l);
     return true;
 }

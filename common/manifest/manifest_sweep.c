@@ -599,6 +599,10 @@ bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct mani
     assert(s->versions > 0 && s->seen);
     w.m = manifest_newest(ms, r, tenant, e);
     if (!w.m) return err_wrap(e, "sweep of tenant %.*s", STR(tenant));
+    if (manifest_is_closed(w.m)) {  // erased as a whole (manifest_closed.c)
+        manifest_unref(w.m);
+        return true;
+    }
     arena_init(&w.arena, ms->memory, SIZE_MAX / 4);
     w.now_ns = ms->wall_ns();
     w.boot_ns = ms->boot_ns();

@@ -34,6 +34,17 @@ bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e)
     return noted;
 }
 
+void tenants_renote(struct manifests *ms, str tenant)
+{
+    err ignored = {0};
+    struct tenant *t = tenant_ref(ms, tenant, &ignored);
+    if (!t) return;  // then nothing is remembered either
+    lock_take(&ms->lock);
+    t->noted = false;
+    lock_give(&ms->lock);
+    tenant_unref(ms, t);
+}
+
 struct tenant_names {
     struct arena *arena;
     size_t prefix;
@@ -57,15 +68,27 @@ static bool see_tenant(void *arg, str name, uint64_t size, err *e)
     return arena_ok(l->arena, e);
 }
 
+static bool list_names(struct manifests *ms, struct req *r, struct arena *a, str folder, str **v,
+                       size_t *n, err *e)
+{
+    struct tenant_names l = {.arena = a, .prefix = folder.n};
+    if (!store_list(ms->store, r, folder, (str){0}, see_tenant, &l, e)) return false;
+    *v = l.v;
+    *n = l.n;
+    return true;
+}
+
 bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
                   err *e)
 {
-    struct tenant_names l = {.arena = a, .prefix = name_tenants().n};
-    if (!store_list(ms->store, r, name_tenants(), (str){0}, see_tenant, &l, e))
-        return err_wrap(e, "list of tenants");
-    *tenants = l.v;
-    *n = l.n;
-    return true;
+    return list_names(ms, r, a, name_tenants(), tenants, n, e) || err_wrap(e, "list of tenants");
+}
+
+bool tenants_closed(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
+                    err *e)
+{
+    return list_names(ms, r, a, name_all_closed(), tenants, n, e) ||
+           err_wrap(e, "list of tenants that are being deleted");
 }
 
 // ---- the cluster

@@ -65,6 +65,23 @@ size_t manifest_tombstone_count(const struct manifest *m)
     return m->tombstone_count;
 }
 
+// Such a tombstone has no matchers, and its range is all times: a deletion of profiles ends at the
+// time at which it was asked for.
+bool manifest_is_closed(const struct manifest *m)
+{
+    for (size_t i = 0; i < m->tombstone_count; i++) {
+        bool matches = false;
+        uint64_t to = 0;
+        struct pb_reader r = pb_reader(m->tombstones[i]);
+        while (pb_next(&r)) {
+            matches |= r.field == 2;
+            if (r.field == 4 && r.type == PB_FIXED64) to = r.number;
+        }
+        if (!matches && to == (uint64_t)INT64_MAX) return true;
+    }
+    return false;
+}
+
 // ---- blocks
 
 static bool has_pack(const struct hide *h, uint32_t pack_lo, uint32_t pack_hi)
@@ -165,7 +182,8 @@ bool tombstones_next(struct arena *a, const struct manifest *base, const struct 
     root->tombstones = ARENA_ARRAY(a, str, base->tombstone_count + c->bury_count + 1);
     root->tombstone_count = 0;
     if (!root->tombstones) return arena_fail(a, e);
-    for (size_t i = 0; i < base->tombstone_count; i++) {
+    // (One that hides everything makes all others needless, however many they are.)
+    for (size_t i = 0; !c->close && i < base->tombstone_count; i++) {
         id128 id;
         bool gone = c->forget_count && id_of(base->tombstones[i], &id) &&
                     is_among(c->forget, c->forget_count, id);
@@ -223,6 +241,7 @@ bool tombstones_allow(struct arena *a, const struct manifest *base, const struct
 {
     struct manifest_tombstone *v = NULL;
     size_t n = 0;
+    if (c->close) return true;
     if (base->tombstone_count + c->bury_count > TOMBSTONES_MAX) {
         return err_set(e, ERR_FAILED_PRECONDITION,
                        "the tenant has %zu deletions that are not done yet, which is as many as "

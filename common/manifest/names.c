@@ -125,6 +125,16 @@ str name_tenant(struct arena *a, str tenant)
     return arena_printf(a, "v1/tenants/%.*s", STR(tenant));
 }
 
+str name_all_closed(void)
+{
+    return S("v1/closed/");
+}
+
+str name_closed(struct arena *a, str tenant)
+{
+    return arena_printf(a, "v1/closed/%.*s", STR(tenant));
+}
+
 static unsigned top_byte(str tenant)
 {
     return (unsigned)(hash_str(tenant) >> 56);

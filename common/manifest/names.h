@@ -4,6 +4,7 @@
 //
 //     v1/cluster                                                  cluster id, format
 //     v1/tenants/<tenant>                                         this tenant has data
+//     v1/closed/<tenant>                                          this tenant is being deleted
 //     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
@@ -50,6 +51,8 @@ bool segment_name_parse(str text, struct segment_name *n) MUST_CHECK;
 str name_cluster(void);
 str name_tenants(void);  // prefix
 str name_tenant(struct arena *a, str tenant);
+str name_all_closed(void);
+str name_closed(struct arena *a, str tenant);
 str name_of_tenant(struct arena *a, str tenant);  // prefix of all that a tenant has
 str name_live(struct arena *a, str tenant);       // prefix of segments, then roots
 str name_segments(struct arena *a, str tenant);   // prefix

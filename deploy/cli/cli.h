@@ -64,6 +64,7 @@ cli_run cli_node_ls;
 cli_run cli_node_forget;
 cli_run cli_delete;
 cli_run cli_deletions;
+cli_run cli_tenant_delete;
 cli_run cli_plan;
 cli_run cli_export;
 cli_run cli_import;

@@ -97,12 +97,40 @@ bool cli_delete(struct cli *c, int *status, err *e)
         c, S("hidden from now on; `flametree deletions` shows when nothing has it any more\n"), e);
 }
 
+bool cli_tenant_delete(struct cli *c, int *status, err *e)
+{
+    struct buf path;
+    str body = {0};
+    assert(c->args.operand_count == 1);
+    str tenant = str_of(c->args.operands[0]);
+    if (!cli_args_has(&c->args, OPT_YES)) {
+        cli_hint(c, "add --yes if that is meant");
+        return cli_wrong(status) || err_set(e, ERR_INVALID_ARGUMENT,
+                                            "all profiles of tenant %.*s would be lost for good "
+                                            "with this",
+                                            STR(str_slice(tenant, 0, 150)));
+    }
+    buf_init(&path, NULL, PATH_BYTES);
+    buf_z(&path, "/compactor/delete-tenant?tenant=");
+    url_encode(&path, tenant);
+    buf_byte(&path, '\0');
+    bool ok = buf_ok(&path, e) && fetch(c, "POST", path.p, &body, e);
+    buf_release(&path);
+    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
+    return print(c,
+                 S("hidden from now on, and pushes are refused; `flametree deletions` shows when "
+                   "all is gone\n"),
+                 e);
+}
+
 // ---- deletions
 
 struct row {
     str id;
     str made;
     str match;
+    str state;  // of the deletion of a tenant
+    uint64_t objects;
     uint64_t blocks;
     uint64_t segments;
 };
@@ -117,6 +145,8 @@ static void find_member(struct row *row, str key, str **text, uint64_t **number)
     } members[] = {{"id", &row->id, NULL},
                    {"made", &row->made, NULL},
                    {"match", &row->match, NULL},
+                   {"state", &row->state, NULL},
+                   {"objects_left", NULL, &row->objects},
                    {"blocks_left", NULL, &row->blocks},
                    {"segments_left", NULL, &row->segments}};
     *text = NULL;
@@ -161,7 +191,9 @@ static bool begin_rows(struct json_reader *r)
 static void put_row(const struct row *row, struct buf *out)
 {
     buf_printf(out, "%.*s  %.*s  ", STR(row->id), STR(row->made));
-    if (row->blocks + row->segments) {
+    if (row->state.n) {
+        buf_printf(out, "%.*s, %" PRIu64 " objects left", STR(row->state), row->objects);
+    } else if (row->blocks + row->segments) {
         buf_printf(out, "%" PRIu64 " blocks and %" PRIu64 " segments left", row->blocks,
                    row->segments);
     } else {

@@ -61,6 +61,11 @@ static void closed_free(struct closed_cut *c)
     mem_free(NULL, c, sizeof *c);
 }
 
+struct manifests *flush_manifests(struct flush *f)
+{
+    return f->manifests;
+}
+
 void flush_free(struct flush *f)
 {
     if (!f) return;

@@ -272,6 +272,8 @@ static bool take(struct answer *a, struct reconciled *s, err *e)
     r->deadline_mono_ns = deadline;
     a->work.ns[WORK_SNAPSHOT] += clock_mono_ns() - began;
     if (s->has_blocks) {
+        // Of a tenant that is being deleted segments are left, which may go while they are read.
+        if (manifest_is_closed(s->snapshot.manifest)) s->snapshot.segment_count = 0;
         a->fetched.has_blocks = true;
         return true;
     }

@@ -34,6 +34,8 @@ OF_COMPACTION = ("compact.", "manifest.page.", "manifest.root.", "manifest.sw", 
 OF_QUERIES = ("read.",)
 # Points of imports, which go by no log: tests/system/test_cli_import.py.
 OF_IMPORTS = ("import.",)
+# Points of the deletion of a tenant: tests/system/test_tenant_deletion.py.
+OF_CLOSING = ("closing.", "closed.")
 # Points that only what is stored meets.
 OF_STORE = ("flush.", "manifest.", "store.")
 
@@ -42,8 +44,8 @@ def life_of(point):
     return "stored" if point.startswith(OF_STORE) else "kept"
 
 
-POINTS = [point for point in POINTS if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS)]
-FAILING = [point for point in FAILING if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS)]
+POINTS = [point for point in POINTS if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING)]
+FAILING = [point for point in FAILING if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING)]
 
 # Small cuts, so that they close; small memory, so that buffers are flushed; a head age that a shifted clock passes at once.
 FLAGS = ("--ingester.cut_bytes", "6KiB", "--ingester.log_memory", "1MiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0")

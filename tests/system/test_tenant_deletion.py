@@ -1,0 +1,230 @@
+"""Deletion of a tenant: from the answer to the call on its queries find nothing and its pushes are refused; later no object, no name and no byte of it is
+left. Then a tenant of the same name begins anew. Other tenants notice nothing. (docs/decisions/0020-deletion-of-tenants.md)"""
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+from client import CPU, QUERIER, Pprof
+from faultclock import FaultClock
+from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
+from test_deletion import found_in
+
+HOUR = 3600 * 10**9
+DAY = 24 * HOUR
+MS = 10**6
+START = (time.time_ns() // DAY - 2) * DAY
+GRACE = 5 * HOUR  # longer than a job may take
+FLAGS = [*AT_ONCE, SAYS_SOON, "--auth.multitenancy_enabled=true", "--limits.reject_older_than=0", "--compactor.interval=1h", "--compactor.raw_retention=0", "--ingester.cut_age=1s"]
+GONE, STAYS = "acme-v7f3a", "other"
+SECRET, FUNCTION = "v-sekret-7f3a", "handleSekret9b1c"
+POINTS = ["closing.noted", "closing.asked", "closing.closed", "closing.erase", "closed.erase.roots", "closed.erase.last", "closed.erase.tenant", "closing.forget"]
+BEFORE = POINTS[:3]  # the call has not been answered
+
+
+def push(s, hour, pod=SECRET, value=7, expect=200):
+    at = START + hour * HOUR + 60 * 10**9
+    return s.push({"__name__": "process_cpu", "service_name": "shop", "pod": pod}, Pprof(("main;" + FUNCTION, value), ("main;idle", 1), time_ns=at)).expect(expect)
+
+
+def total(s):
+    body = {"profileTypeID": CPU, "labelSelector": "{}", "start": (START - DAY) // MS, "end": (START + 3 * DAY) // MS, "maxNodes": 0}
+    got = s.rpc(QUERIER + "SelectMergeStacktraces", body).expect(200).json()
+    names = s.rpc(QUERIER + "LabelValues", {"name": "pod", "start": body["start"], "end": body["end"]}).expect(200).json().get("names", [])
+    number = int(got.get("flamegraph", {}).get("total", 0))
+    assert bool(number) == bool(names)
+    return number
+
+
+def fill(f, s):
+    """A part in blocks, a part in segments, a part in heads; 8 each."""
+    for hour in range(3):
+        push(s, hour)
+    flush(f)
+    compact(f)
+    for hour in range(3, 6):
+        push(s, hour)
+    flush(f)
+    for hour in range(6, 9):
+        push(s, hour)
+
+
+def compactor(f):
+    return f["compactor"] if hasattr(f, "ingesters") else f
+
+
+def erase(f, tenant=GONE, expect=200):
+    return compactor(f).operator().call("POST", "/compactor/delete-tenant?tenant=" + tenant).expect(expect).json()
+
+
+def state(f, tenant=GONE):
+    rows = compactor(f).operator().call("GET", "/compactor/deletions?tenant=" + tenant).expect(200).json()["deletions"]
+    return (rows[0]["state"], rows[0]["objects_left"]) if rows else None
+
+
+def data_of(f):
+    return f.folder if hasattr(f, "ingesters") else f.data
+
+
+def objects_of(f, tenant=GONE):
+    """Of this tenant, by names."""
+    top = [os.path.join(path, name) for path, _, names in os.walk(data_of(f)) for name in names]
+    return [x for x in top if "/%s/" % tenant in x or x.endswith("/" + tenant)]
+
+
+def run(f):
+    flush(f)
+    compactor(f).operator().call("POST", "/compactor/run?timeout=20s").expect(200)
+
+
+def await_state(f, clock, want):
+    def reached():
+        run(f)
+        got = state(f)
+        if (got[0] if got else None) == want:
+            return True
+        clock.pass_(GRACE)
+        return False
+    await_("the deletion of the tenant to be: %s" % want, reached, 120)
+
+
+@pytest.mark.parametrize("topology", ["one", "cluster"])
+def test_a_deleted_tenant_leaves_nothing_and_may_begin_anew(tmp_path, topology):
+    clock = FaultClock(tmp_path / "clock")
+    more = {"env": clock.env} if topology == "one" else {"env_of": {"compactor": clock.env}}
+    with deploy(topology, *FLAGS, **more) as f:
+        s, other = f.server(tenant=GONE), f.server(tenant=STAYS)
+        fill(f, s)
+        fill(f, other)
+        assert total(s) == total(other) == 72 and objects_of(f) and state(f) is None
+        made = erase(f)
+        assert total(s) == 0 and total(other) == 72
+        refused = push(s, 1, value=100, expect=403)
+        assert "is being deleted" in refused.text, refused.text
+        push(other, 9)
+        assert erase(f)["id"] == made["id"] and state(f)[0] == "waiting"
+        # Not before jobs and readers of earlier versions must be over.
+        run(f)
+        run(f)
+        assert state(f)[1] > 5 and total(s) == 0
+        await_state(f, clock, "erased")
+        assert total(s) == 0 and [x for x in objects_of(f) if "/closed/" not in x] == []
+        push(s, 1, expect=403)
+        # Nothing was found for as long again: the name is free.
+        run(f)
+        assert state(f)[0] == "erased"
+        await_state(f, clock, None)
+        assert objects_of(f) == [] and total(s) == 0
+        log = compactor(f).log
+        for line in ("tenant_closing", "tenant_closed", "tenant_erased", "tenant_deleted"):
+            assert any("compactor." + line in x and GONE in x for x in open(log)), line
+
+        def admitted():
+            return s.push({"__name__": "process_cpu", "service_name": "shop", "pod": "anew"}, Pprof(("main;anew", 5), time_ns=START + HOUR)).status == 200
+        await_("pushes to be taken again", admitted, 60)
+        assert total(s) == 5 and total(other) == 80
+        for _ in range(2):  # its versions have the numbers that those of the first had
+            run(f)
+            assert total(s) == 5 and total(other) == 80
+        compact(f)
+        assert total(s) == 5 and total(other) == 80 and any("/tenants/" in x for x in objects_of(f))
+
+
+def test_no_byte_of_a_deleted_tenant_is_in_the_store(tmp_path):
+    clock = FaultClock(tmp_path / "clock")
+    with Flametree(*FLAGS, data=str(tmp_path), env=clock.env) as f:
+        fill(f, f.server(tenant=GONE))
+        push(f.server(tenant=STAYS), 1, pod="a")
+        store = os.path.join(f.data, "store")
+        flush(f)
+        assert len(found_in(store, SECRET)) > 3
+        erase(f)
+        await_state(f, clock, None)
+        assert not found_in(store, SECRET) and not found_in(store, GONE)
+        check_blocks(store)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_deletion_goes_on_where_a_process_was_killed(tmp_path, point):
+    clock = FaultClock(tmp_path / "clock")
+    f = Flametree(*FLAGS, data=str(tmp_path), env={**clock.env, "FLAMETREE_FAULTS": "%s=die@1" % point})
+    with f:
+        s, other = f.server(tenant=GONE), f.server(tenant=STAYS)
+        fill(f, s)
+        fill(f, other)
+        try:
+            erase(f)
+            assert point not in BEFORE
+            for _ in range(30):
+                run(f)
+                clock.pass_(GRACE)
+        except (OSError, AssertionError):
+            pass
+        await_("the process to die at %s" % point, lambda: f.process.poll() is not None, 30)
+        f.process = None
+        f.env.pop("FLAMETREE_FAULTS")
+        f.start()
+        s, other = f.server(tenant=GONE), f.server(tenant=STAYS)
+        assert point in BEFORE or total(s) == 0
+        push(s, 1, value=100, expect=403)
+        assert total(other) == 72
+        # Nobody calls again: what is in the store is enough.
+        await_state(f, clock, None)
+        assert objects_of(f) == [] and total(s) == 0 and total(other) == 72
+
+
+def test_all_points_of_a_deletion_are_tried():
+    from test_kill_points import FOUND
+    assert sorted(POINTS) == sorted(x for x in FOUND if x.startswith(("closing.", "closed.")))
+
+
+def test_an_ingester_that_does_not_answer_is_waited_for(tmp_path):
+    """What it acknowledges meanwhile could not be told from what it acknowledged before: so nothing is hidden, and the call says so."""
+    with deploy("cluster", *FLAGS) as f:
+        s = f.server(tenant=GONE)
+        fill(f, s)
+        f["ingester-2"].kill()
+        reply = erase(f, expect=503)
+        assert "ingester" in reply["message"], reply
+        assert state(f)[0] == "noted"
+        push(s, 1, expect=403)
+        f["ingester-2"].start()
+        await_("the deletion to be answered", lambda: compactor(f).operator().call("POST", "/compactor/delete-tenant?tenant=" + GONE).status == 200, 60)
+        assert total(s) == 0
+
+
+def test_a_push_under_way_is_acknowledged_only_if_it_is_deleted_too_or_stays(tmp_path):
+    """Each push waits between its check and its answer. One that is under way when the tenant is closed is stored, but not acknowledged."""
+    with Flametree(*FLAGS, data=str(tmp_path), env={"FLAMETREE_FAULTS": "append.apply.before=delay:3000"}) as f:
+        answers, s = [], f.server(tenant=GONE)
+        thread = threading.Thread(target=lambda: answers.append(s.push({"__name__": "process_cpu", "service_name": "shop", "pod": "a"}, Pprof(("main;late", 5), time_ns=START)).status))
+        thread.start()
+        await_("the push to be in the log", lambda: f.metric("flametree_ingester_log_bytes") or None, 30)
+        erase(f)
+        assert not answers, "the push was answered before the tenant was closed"
+        thread.join()
+        assert answers == [403] and total(s) == 0
+
+
+@pytest.mark.parametrize("query, says", [("", "tenant is missing"), ("tenant=../x", "cannot be the name of a tenant"), ("tenant=", "cannot be the name of a tenant")])
+def test_requests_that_are_wrong_delete_no_tenant(tmp_path, query, says):
+    with Flametree(*FLAGS, data=str(tmp_path)) as f:
+        push(f.server(tenant=GONE), 1)
+        assert says in f.operator().call("POST", "/compactor/delete-tenant?" + query).expect(400).json()["message"]
+        assert total(f.server(tenant=GONE)) == 8
+
+
+def test_the_command_line_deletes_a_tenant_only_if_that_is_confirmed(tmp_path):
+    def flametree(*args):
+        return subprocess.run([os.path.join(BIN, "flametree"), *args, "--url", f.admin_url], capture_output=True, text=True, timeout=60)
+    with Flametree(*FLAGS, data=str(tmp_path)) as f:
+        push(f.server(tenant=GONE), 1)
+        refused = flametree("tenant", "delete", GONE)
+        assert refused.returncode == 2 and "lost for good" in refused.stderr and "--yes" in refused.stderr, refused
+        assert total(f.server(tenant=GONE)) == 8
+        done = flametree("tenant", "delete", GONE, "--yes")
+        assert done.returncode == 0 and "hidden from now on" in done.stdout, done
+        assert total(f.server(tenant=GONE)) == 0
+        shown = flametree("deletions", "--tenant", GONE)
+        assert shown.returncode == 0 and "waiting, " in shown.stdout and "objects left" in shown.stdout, shown
