@@ -5,7 +5,8 @@
 //
 //     POST /compactor/delete-tenant?tenant=T
 //
-//     noted     v1/closed/<tenant> is there. Each ingester is asked to read that; from its answer on
+//     noted     v1/closed/<tenant> is there. Each ingester is asked to read that; from its answer
+//     on
 //               it acknowledges nothing of the tenant
 //     closed    a version of the manifest hides all. This is the moment of the deletion: only now
 //               the request is answered

@@ -190,7 +190,7 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
-    char *fault;       // why; MESSAGE_MAX bytes, or NULL if there was no memory
+    char *fault;  // why; MESSAGE_MAX bytes, or NULL if there was no memory
 };
 
 struct worker {
@@ -248,7 +248,7 @@ struct work {
 };
 
 struct tenant_work *work_tenant(struct work *w, str name);  // under the lock; NULL: no memory
-void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
+void worker_set_req(struct worker *me, struct req *r);      // what a drain calls off
 const struct compactor_config *work_settings(const struct work *w);
 bool work_is_over(struct work *w);
 

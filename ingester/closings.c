@@ -14,9 +14,9 @@
 
 struct closings {
     struct manifests *manifests;
-    struct lock lock;  // of what follows
-    uint64_t begun;    // LISTs
-    uint64_t shown;    // the number of the LIST that the names are of: no older one replaces them
+    struct lock lock;    // of what follows
+    uint64_t begun;      // LISTs
+    uint64_t shown;      // the number of the LIST that the names are of: no older one replaces them
     struct arena arena;  // of the names
     str *names;          // in order
     size_t count;

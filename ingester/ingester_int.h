@@ -32,7 +32,7 @@ struct ingester {
     struct wal *wal;
     struct flush *flush;        // NULL: no store; cuts are dropped by age
     struct holdings *holdings;  // NULL: no store
-    struct closings *closings;     // NULL: no store
+    struct closings *closings;  // NULL: no store
     char *dir;
     pthread_t duty;
     struct lock lock;  // of phase, fault, stopping
@@ -55,7 +55,7 @@ bool ingester_answers(struct ingester *in, err *e) MUST_CHECK;
 rpc_fn ingester_append;     // append.c
 rpc_fn ingester_head_read;  // read.c
 rpc_fn ingester_streams;
-rpc_fn ingester_closed;  // closings.c
+rpc_fn ingester_closed;       // closings.c
 http_fn ingester_post_flush;  // flush_http.c
 http_fn ingester_get_cuts;
 http_fn ingester_get_nodes;  // node_http.c

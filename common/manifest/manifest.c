@@ -305,21 +305,6 @@ void tenant_forget(struct manifests *ms, struct tenant *t)
     packed_unref(packed);
 }
 
-void tenant_saw(struct manifests *ms, struct tenant *t, int64_t boot_ns)
-{
-    lock_take(&ms->lock);
-    t->sure_boot_ns = MAX(t->sure_boot_ns, boot_ns);
-    lock_give(&ms->lock);
-}
-
-bool tenant_is_sure(struct manifests *ms, struct tenant *t)
-{
-    lock_take(&ms->lock);
-    bool sure = ms->boot_ns() - t->sure_boot_ns < CLOSED_LEAST / 2;
-    lock_give(&ms->lock);
-    return sure;
-}
-
 // ---- versions
 
 struct manifest *manifest_hold(struct manifest *m)

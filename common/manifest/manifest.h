@@ -336,8 +336,9 @@ bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct man
 
 // ---- deletion of a tenant (docs/decisions/0020-deletion-of-tenants.md)
 //
-//     v1/closed/<tenant>   from the call until nothing of the tenant is left: its pushes are refused
-//     closed version       the last one: all times of all series are hidden, and it has no blocks.
+//     v1/closed/<tenant>   from the call until nothing of the tenant is left: its pushes are
+//     refused closed version       the last one: all times of all series are hidden, and it has no
+//     blocks.
 //                          No commit follows it
 //     erased               when jobs and readers of earlier versions are over, all objects go: the
 //                          closed version after everything that it hides, then v1/tenants/<tenant>
@@ -348,8 +349,9 @@ bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct man
 
 bool tenants_note_closed(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
 bool tenants_closed(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
-                 err *e) MUST_CHECK;
-bool tenants_is_closed(struct manifests *ms, struct req *r, str tenant, bool *has, err *e) MUST_CHECK;
+                    err *e) MUST_CHECK;
+bool tenants_is_closed(struct manifests *ms, struct req *r, str tenant, bool *has,
+                       err *e) MUST_CHECK;
 
 // Makes the closed version, if the newest is none; *out is its tombstone either way.
 bool manifest_close(struct manifests *ms, struct req *r, str tenant, struct manifest_tombstone *out,
@@ -359,7 +361,7 @@ bool manifest_is_closed(const struct manifest *m);
 // Deletes all objects of a closed tenant, in an order in which none becomes visible again; *deleted
 // counts them. It may be called again after a failure at any point.
 bool manifest_erase(struct manifests *ms, struct req *r, str tenant, uint64_t *deleted,
-                  err *e) MUST_CHECK;
+                    err *e) MUST_CHECK;
 
 // Is v1/tenants/<tenant> there, which goes last, and how many objects below the tenant's prefix?
 struct manifest_rest {
@@ -367,7 +369,7 @@ struct manifest_rest {
     uint64_t objects;
 };
 bool manifest_rest(struct manifests *ms, struct req *r, str tenant, struct manifest_rest *out,
-                 err *e) MUST_CHECK;
+                   err *e) MUST_CHECK;
 bool tenants_reopen(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
 
 // ---- tenants and the cluster

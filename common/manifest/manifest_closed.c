@@ -34,6 +34,23 @@ bool tenants_is_closed(struct manifests *ms, struct req *r, str tenant, bool *ha
     return is_there(ms, r, name_closed(&r->arena, tenant), has, e);
 }
 
+// ---- what a process knows
+
+void tenant_saw(struct manifests *ms, struct tenant *t, int64_t boot_ns)
+{
+    lock_take(&ms->lock);
+    t->sure_boot_ns = MAX(t->sure_boot_ns, boot_ns);
+    lock_give(&ms->lock);
+}
+
+bool tenant_is_sure(struct manifests *ms, struct tenant *t)
+{
+    lock_take(&ms->lock);
+    bool sure = ms->boot_ns() - t->sure_boot_ns < CLOSED_LEAST / 2;
+    lock_give(&ms->lock);
+    return sure;
+}
+
 // ---- the closed version
 
 static bool find_closing(struct req *r, const struct manifest *m, struct manifest_tombstone *out,
@@ -57,8 +74,10 @@ bool manifest_close(struct manifests *ms, struct req *r, str tenant, struct mani
     const struct manifest_tombstone t = {
         .id = ulid_make((uint64_t)(MAX(ms->wall_ns(), 0) / NS_PER_MS), random),
         .hide = {.from_ns = -1, .to_ns = INT64_MAX}};
-    const struct manifest_change c = {
-        .bury = &t, .bury_count = 1, .close = true, .begun_ns = ms->wall_ns()};
+    const struct manifest_change c = {.bury = &t,
+                                      .bury_count = 1,
+                                      .close = true,
+                                      .begun_ns = ms->wall_ns()};
     bool ok = true;
     if (!manifest_is_closed(m)) {
         manifest_unref(m);
@@ -154,7 +173,8 @@ static bool count(void *arg, str name, uint64_t size, err *e)
     return true;
 }
 
-bool manifest_rest(struct manifests *ms, struct req *r, str tenant, struct manifest_rest *out, err *e)
+bool manifest_rest(struct manifests *ms, struct req *r, str tenant, struct manifest_rest *out,
+                   err *e)
 {
     str all = name_of_tenant(&r->arena, tenant);
     *out = (struct manifest_rest){0};

@@ -576,8 +576,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
     if (!tombstones_next(&w->arena, base, w->change, root, e)) return false;
     root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
     if (!root->refs_of) return arena_fail(&w->arena, e);
-    // A tenant that is closed has no blocks. Readers of older versions still read theirs, which are
-    // deleted hours later, with all the tenant has.
+    // The closed version has no blocks; those of older ones are deleted hours later.
     for (size_t i = 0; !w->change->close && i < base->page_count; i++)
         if (!is_touched(&base->refs_of[i], t, n))
             root->refs_of[root->page_count++] = base->refs_of[i];
@@ -679,8 +678,7 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
         metric_add_to(&manifest_commits, S("found"), 1);
         return LANDED;
     }
-    // Nothing follows the version that closes a tenant, or a late writer might create the next one
-    // when this one has been deleted already.
+    // Or a late writer might create the next version when this one has been deleted already.
     if (manifest_is_closed(w->base)) {
         err_set(e, ERR_FAILED_PRECONDITION, "tenant %.*s is being deleted", STR(w->tenant));
         return FAILED;

@@ -85,7 +85,7 @@ bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **te
 }
 
 bool tenants_closed(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
-                 err *e)
+                    err *e)
 {
     return list_names(ms, r, a, name_all_closed(), tenants, n, e) ||
            err_wrap(e, "list of tenants that are being deleted");

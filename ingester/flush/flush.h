@@ -64,7 +64,7 @@ void flush_recall(struct flush *f);
 // Flushes until no cut is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);
 struct manifests *flush_manifests(struct flush *f);  // of its store, as long as it lives
-void flush_free(struct flush *f);  // the thread does not run; NULL is fine
+void flush_free(struct flush *f);                    // the thread does not run; NULL is fine
 
 // ---- on demand
 struct flush_totals {
