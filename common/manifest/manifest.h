@@ -339,9 +339,9 @@ bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct man
 
 // ---- deletion of a tenant (docs/decisions/0020-deletion-of-tenants.md)
 //
-//     v1/closed/<tenant>   from the call until nothing of the tenant is left: its pushes are
-//     refused closed version       the last one: all times of all series are hidden, and it has no
-//     blocks.
+//     v1/closed/<tenant>   from the call until nothing of the tenant is left; meanwhile its pushes
+//                          are refused
+//     closed version       the last one: all times of all series are hidden, and it has no blocks.
 //                          No commit follows it
 //     erased               when jobs and readers of earlier versions are over, all objects go: the
 //                          closed version after everything that it hides, then v1/tenants/<tenant>
