@@ -5,8 +5,9 @@
 
 #include "deploy/cli/cli_formats.h"
 
-#define COLUMNS     80
-#define TEXT_COLUMN 26  // where the sentences of options begin
+#define COLUMNS        80
+#define TEXT_COLUMN    26  // where the sentences of options begin
+#define CHOICES_COLUMN 15
 
 static const char about[] =
     "A continuous profiling store, and a client for it and for any other server that speaks "
@@ -79,12 +80,31 @@ static void put_sentence(struct buf *out, const struct cli_option_row *o)
     buf_byte(out, '\0');
 }
 
+// The names with their argument. Choices that do not fit a line go on in the next one.
+static unsigned put_left(struct buf *b, const struct cli_option_row *o)
+{
+    struct buf names;
+    buf_init(&names, NULL, 4096);
+    buf_z(&names, "  ");
+    put_names(&names, o);
+    str rest = buf_view(&names);
+    while (rest.n > COLUMNS) {
+        size_t cut = COLUMNS;
+        while (cut > 0 && rest.p[cut - 1] != '|')
+            cut--;
+        if (cut == 0) break;
+        buf_printf(b, "%.*s\n%*s", STR(str_slice(rest, 0, cut)), CHOICES_COLUMN, "");
+        rest = str_slice(rest, cut, rest.n);
+    }
+    buf_str(b, rest);
+    unsigned at = (unsigned)names.n;
+    buf_release(&names);
+    return at;
+}
+
 static void put_option(struct buf *b, const struct cli_option_row *o)
 {
-    size_t begin = b->n;
-    buf_z(b, "  ");
-    put_names(b, o);
-    unsigned at = (unsigned)(b->n - begin);
+    unsigned at = put_left(b, o);
     // Long names have a line of their own.
     if (at + 2 > TEXT_COLUMN) {
         buf_byte(b, '\n');

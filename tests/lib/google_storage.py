@@ -18,7 +18,7 @@ import hmac
 import re
 import urllib.parse
 
-from radosgw import signed
+from s3_service import signed
 from s3_proxy import S3Proxy
 
 LINE = re.compile(r"GOOG4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/storage/goog4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$")

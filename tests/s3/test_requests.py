@@ -6,7 +6,7 @@ import pytest
 from bucket import BUCKET, on_bucket, push, total
 from client import unique
 from flametree import compact, flush
-from radosgw import signed
+from s3_service import signed
 from s3_proxy import S3Proxy
 
 
