@@ -2,8 +2,8 @@
 //
 // bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
 // on one core.
-// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded FILE... - the same for
-// another format, decoding alone: a line per file.
+// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded|jfr FILE... - the same
+// for another format, decoding alone: a line per file.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
@@ -12,6 +12,7 @@
 // they are inflated before the clock starts. One that is refused is left out and named on stderr. A
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/compress.h"
+#include "decode/jfr.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
 #include "service/process.h"
@@ -225,6 +226,15 @@ static bool folded(struct arena *a, str bytes, const struct decode_options *o, s
     return decode_folded(a, bytes, o, out, NULL, e);
 }
 
+static bool jfr(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                err *e)
+{
+    struct jfr_recording r = {0};
+    bool ok = decode_jfr(a, bytes, (str){0}, o, &r, NULL, e);
+    *out = r.profiles;
+    return ok;
+}
+
 static const struct {
     const char *name;
     decoder *decode;
@@ -233,7 +243,8 @@ static const struct {
                {"speedscope", decode_speedscope},
                {"cpuprofile", decode_cpuprofile},
                {"heapprofile", decode_heapprofile},
-               {"folded", folded}};
+               {"folded", folded},
+               {"jfr", jfr}};
 
 static decoder *format_decoder;
 

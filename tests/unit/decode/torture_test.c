@@ -2,7 +2,8 @@
 //
 // Decoders while their allocations fail one by one.
 #include "codec/compress.h"
-#include "decode/decode.h"
+#include "decode/jfr.h"
+#include "lib/jfr.h"
 #include "lib/pprof.h"
 #include "lib/torture.h"
 
@@ -154,6 +155,62 @@ static struct document documents[] = {
     {decode_cpuprofile, S_INIT(CPUPROFILE)},
 };
 
+struct recording {
+    str bytes;
+    str labels;
+};
+
+static bool read_jfr(struct torture_bench *b, void *arg, err *e)
+{
+    const struct recording *in = arg;
+    const struct decode_options o = {.inflated_max = 1 << 20,
+                                     .sample_rate = 100,
+                                     .symbol_max = options.symbol_max};
+    struct jfr_recording r = {0};
+    bool over = false;
+    if (!decode_jfr(&b->arena, in->bytes, in->labels, &o, &r, &over, e)) {
+        assert_false(over);
+        return false;
+    }
+    for (size_t i = 0; i < r.profiles.count; i++)
+        buf_printf(&b->out, "%.*s ", STR(r.names[i]));
+    buf_printf(&b->out, "%.*s\n", STR(r.event));
+    print(&r.profiles, &b->out);
+    return true;
+}
+
+// Two chunks of both encodings, with an event of each kind that the writer has.
+static void build_jfr(struct buf *b)
+{
+    struct jw w;
+    jw_init(&w, true);
+    for (int i = 0; i < 2; i++, w.compressed = false) {
+        jw_begin(&w);
+        jw_event(&w, JW_SETTING);
+        jw_text(&w, "event");
+        jw_text(&w, "wall");
+        jw_close(&w);
+        for (uint64_t k = 0; k < 100; k++) {
+            uint64_t context = k % 3 ? k : 5;
+            jw_sample(&w, &(struct jw_hit){1 + k % 2, 1, context, k % 5, k % 7 ? 0 : 2});
+        }
+        jw_event(&w, JW_ENTER);
+        jw_long(&w, 1000);
+        jw_long(&w, 40);
+        jw_long(&w, 1);
+        jw_close(&w);
+        jw_app(&w);
+        jw_metadata(&w, jw_classes, JW_CLASSES);
+        jw_end(&w);
+    }
+    buf_str(b, buf_view(&w.out));
+    jw_release(&w);
+}
+
+// The context 5 is {key: text}, strings 1 and 2.
+static const str jfr_labels = S_INIT("\x0a\x0a\x08\x05\x12\x06\x0a\x04\x08\x01\x10\x02"
+                                     "\x12\x07\x08\x01\x12\x03key\x12\x08\x08\x02\x12\x04text");
+
 static void decoders_survive(void **state)
 {
     (void)state;
@@ -166,6 +223,14 @@ static void decoders_survive(void **state)
     str raw = buf_view(&plain);
     str gzip = buf_view(&packed);
     str text = folded;
+    struct buf chunks;
+    struct buf chunks_packed;
+    buf_init(&chunks, NULL, 1 << 20);
+    buf_init(&chunks_packed, NULL, 1 << 20);
+    build_jfr(&chunks);
+    assert_ok(compress_gzip(buf_view(&chunks), 6, &chunks_packed, e));
+    struct recording jfr = {buf_view(&chunks), jfr_labels};
+    struct recording jfr_gzip = {buf_view(&chunks_packed), jfr_labels};
     const struct torture_maker makers[] = {
         {.name = "decode.pprof", .make = read_pprof, .arg = &raw},
         {.name = "decode.pprof_gzip", .make = read_pprof, .arg = &gzip},
@@ -174,12 +239,16 @@ static void decoders_survive(void **state)
         {.name = "decode.tree", .make = read_document, .arg = &documents[1]},
         {.name = "decode.speedscope", .make = read_document, .arg = &documents[2]},
         {.name = "decode.cpuprofile", .make = read_document, .arg = &documents[3]},
+        {.name = "decode.jfr", .make = read_jfr, .arg = &jfr},
+        {.name = "decode.jfr_gzip", .make = read_jfr, .arg = &jfr_gzip},
         {.name = "decode.folded", .make = read_folded, .arg = &text},
         {.name = "decode.lines", .make = read_lines, .arg = &text},
     };
     torture_make_all(makers, COUNT(makers));
     buf_release(&plain);
     buf_release(&packed);
+    buf_release(&chunks);
+    buf_release(&chunks_packed);
 }
 
 int main(void)
