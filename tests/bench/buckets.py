@@ -6,6 +6,7 @@
     warm     asked again
     slow     the service behind a proxy that answers each request 30 ms later
     away     the service does not answer while profiles are pushed
+    bill     what a month of 1,000 pods costs (bill.py)
 """
 import json
 import os
@@ -17,6 +18,7 @@ import time
 import urllib.request
 import uuid
 
+import bill
 import month as months
 from flametree import await_
 from radosgw import Radosgw
@@ -29,8 +31,9 @@ SLOW_SECONDS = 0.03
 class BucketCluster(months.Cluster):
     """One process of each service over a part of the bucket; each has the endpoint that `endpoint` names when it starts."""
 
-    def __init__(self, service, *ingester_flags):
-        super().__init__(*ingester_flags, env={"AWS_ACCESS_KEY_ID": service.access_key, "AWS_SECRET_ACCESS_KEY": service.secret_key})
+    def __init__(self, service, *ingester_flags, programs="", env=None):
+        keys = {"AWS_ACCESS_KEY_ID": service.access_key, "AWS_SECRET_ACCESS_KEY": service.secret_key}
+        super().__init__(*ingester_flags, programs=programs, env={**keys, **(env or {})})
         self.endpoint, self.prefix = service.url, uuid.uuid4().hex
 
     def store_flags(self):
@@ -138,9 +141,9 @@ def figures_of_requests(service, driver, row):
         row("PUTs, LISTs and uploads per ingester and hour, one tenant, cuts of 10 min", (writes() - before) / cuts * 6, "", "<= 20", "7200")
 
 
-def run(bench):
-    with Radosgw() as service:
-        bench.note("the service: Ceph's radosgw, one disk in memory, on this machine")
+def figures_of_parts(bench, service):
+    """Figures of the parts that are named, or of all."""
+    if bench.wants("starts"):
         flags = {"interval": "5m", "series": 2 if bench.short else 10, "stacks": 50, "prefix": "month", "services": 1}
         n = 5 if bench.short else 11
         with BucketCluster(service) as c, tempfile.TemporaryDirectory() as expect:
@@ -151,5 +154,16 @@ def run(bench):
                 proxy.trouble, proxy.late_seconds = {"late": 1.0}, SLOW_SECONDS
                 c.endpoint = proxy.url
                 figures_of_starts(x, bench.row, "30 ms later", ("< 400", ""), n)
+    if bench.wants("requests"):
         figures_of_requests(service, bench.driver, bench.row)
+    if bench.wants("away"):
         figures_of_outage(service, bench.driver, bench.row, 1 if bench.short else 10)
+    if bench.wants("bill"):
+        programs = bench.with_faults()
+        bill.run(bench, lambda env: BucketCluster(service, programs=programs, env=env), requests_of)
+
+
+def run(bench):
+    with Radosgw() as service:
+        bench.note("the service: Ceph's radosgw, one disk in memory, on this machine")
+        figures_of_parts(bench, service)

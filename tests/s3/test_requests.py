@@ -1,11 +1,12 @@
 """How requests reach a service: the bucket before the host or in the path, connections that are used again, as many under way as allowed."""
+import collections
 import contextlib
 import threading
 
 import pytest
 from bucket import BUCKET, on_bucket, push, total
 from client import unique
-from flametree import compact, flush
+from flametree import await_, compact, flush
 from s3_service import signed
 from s3_proxy import S3Proxy
 
@@ -95,3 +96,38 @@ def test_no_more_requests_than_the_width_are_under_way_and_connections_are_used_
         # It sends eight creations at once.
         assert min(width, 4) <= p.most <= width + 1
         assert p.connections <= 2 * (width + 1) < p.requests / 4, (p.connections, p.requests)
+
+
+NANODOLLARS = {"write": 5000, "read": 400}  # a request of each class at Amazon's list prices: 0.005 and 0.0004 dollars a thousand
+
+
+class Till(S3Proxy):
+    """Counts requests as Amazon's price list names them."""
+    def __init__(self, upstream):
+        super().__init__(upstream)
+        self.asked = collections.Counter()
+
+    def refuse(self, method, path, headers, body):
+        query = path.partition("?")[2]
+        lists = method == "GET" and ("list-type=" in query or query.startswith("uploads") or "&uploads" in query)
+        free = method == "DELETE" or method == "POST" and query.startswith("delete")
+        if not free:
+            with self.lock:
+                self.asked["write" if lists or method in ("PUT", "POST") else "read"] += 1
+        return None
+
+
+def test_the_cost_that_metrics_tell_is_that_of_the_requests_that_the_service_saw(service):
+    with Till(service.url) as p:
+        p.access_key, p.secret_key, p.region = service.access_key, service.secret_key, service.region
+        with on_bucket(p, "--compactor.interval=1h") as f:
+            push(f.server(), 9)
+            flush(f)
+            compact(f)
+            assert total(f.server()) == sum(range(1, 10))
+
+            def told():
+                return {c: f.metric('flametree_s3_cost_nanodollars_total{class="%s"}' % c) for c in NANODOLLARS}
+            # Requests that nobody waits for may still be under way.
+            await_("metrics to tell each request", lambda: told() == {c: n * p.asked[c] for c, n in NANODOLLARS.items()})
+            assert p.asked["write"] > 10 and p.asked["read"] > 0
