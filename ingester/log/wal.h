@@ -81,7 +81,8 @@ struct wal_options {
 // Opens the log, or makes it. Refuses a directory whose format it does not know. Returns owned, in
 // state RECOVERED; the caller now scans the cuts (wal_scan), then calls wal_begin.
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
-void wal_close(struct wal *w);  // after a drain, or without having begun; frees all cuts
+// After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go first.
+void wal_close(struct wal *w);
 
 // Begins a new stream and admits appends: RECOVERED becomes OPEN. Also notes in the log how many
 // rows the scanned cuts have, which damage is told by later. On failure the log is BROKEN.
@@ -150,7 +151,10 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 // Copies at most max pointers to its cuts, oldest stream and cut first; returns how many there are.
 size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
 
-// Closes the open cut if it is due. If that write fails, the log is BROKEN.
+// Closes the open cut if it is due. Some hours after a cut was dropped (WAL_REST_NS), also deletes
+// the files that still have its bytes: what was deleted is gone from this disk within a day. If a
+// write fails, the log is BROKEN.
+#define WAL_REST_NS (INT64_C(6) * 3600 * 1000000000)
 void wal_tick(struct wal *w);
 
 // Closes the open cut if it has entries. If that write fails, the log is BROKEN. Fails with

@@ -219,6 +219,20 @@ static bool follow_wall_clock(struct wal *w, err *e)
     return ok;
 }
 
+// RocksDB deletes a write-ahead file once no family has rows that are only there. A family of
+// entries is flushed when its cut closes; the meta family never is by itself, as its rows are few,
+// and so it would keep each file since its last flush, with all entries of cuts that are long gone.
+bool wal_erase_rest(struct wal *w, bool wait, err *e)
+{
+    assert(w->led);
+    if (FAULT_ERRNO("wal.erase")) return err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
+    if (w->open && w->open->last_seq > 0 && !db_family_flush(&w->db, w->open->family, e))
+        return false;
+    if (!db_meta_flush(&w->db, wait, e)) return false;
+    w->rest_boot_ns = 0;
+    return true;
+}
+
 void wal_tick(struct wal *w)
 {
     err e = {0};
@@ -227,6 +241,8 @@ void wal_tick(struct wal *w)
         bool ok = follow_wall_clock(w, &e);
         wal_mark(w);
         if (ok && w->open && is_due(w, 0)) ok = wal_close_cut(w, &e);
+        int64_t rest_ns = w->rest_boot_ns ? w->options.boot_ns() - w->rest_boot_ns : 0;
+        if (ok && rest_ns >= WAL_REST_NS) ok = wal_erase_rest(w, false, &e);
         if (!ok) wal_break(w, &e);
     }
     wal_give_lead(w);
@@ -331,6 +347,7 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
         if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
         rocksdb_writebatch_destroy(batch);
         cut_free(c);
+        if (!w->rest_boot_ns) w->rest_boot_ns = w->options.boot_ns();
     }
     wal_give_lead(w);
     return ok;

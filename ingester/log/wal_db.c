@@ -311,6 +311,16 @@ bool db_family_flush(struct db *d, void *handle, err *e)
     return !failed(message, "flush", e);
 }
 
+bool db_meta_flush(struct db *d, bool wait, err *e)
+{
+    char *message = NULL;
+    assert(d->rocks && d->meta);
+    rocksdb_flushoptions_set_wait(d->flush, wait);
+    rocksdb_flush_cf(d->rocks, d->flush, d->meta, &message);
+    rocksdb_flushoptions_set_wait(d->flush, 0);
+    return !failed(message, "flush", e);
+}
+
 bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e)
 {
     char *message = NULL;

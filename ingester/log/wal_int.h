@@ -50,6 +50,7 @@ bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, 
 bool db_family_drop(struct db *d, void *handle, err *e) MUST_CHECK;   // the handle stays valid
 void db_family_release(void *handle);                                 // NULL is fine
 bool db_family_flush(struct db *d, void *handle, err *e) MUST_CHECK;  // begins it, does not wait
+bool db_meta_flush(struct db *d, bool wait, err *e) MUST_CHECK;
 bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e) MUST_CHECK;
 
 // *found false: there is no such row.
@@ -146,6 +147,7 @@ struct wal {
     uint64_t room_until_ns;  // monotonic: until then `room_left` is believed, the disk not asked
     uint64_t room_left;      // bytes of entries that may be written before the disk is asked again
     int64_t wall_ahead_ns;   // wall clock minus boot clock, when last compared
+    int64_t rest_boot_ns;    // since when files may have entries of cuts that are gone; 0: none do
     size_t reserved;
 };
 
@@ -196,6 +198,8 @@ bool wal_put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
 bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // makes w->open if it must
 void wal_next_run(struct wal *w);                                   // with the lead
+// Lets RocksDB delete the files that have entries of dropped cuts; with the lead.
+bool wal_erase_rest(struct wal *w, bool wait, err *e) MUST_CHECK;
 // Wall clock minus boot clock. Reads both again if the thread stood still between the two, because
 // that would look like a jump of the wall clock.
 int64_t wal_wall_ahead(const struct wal *w);

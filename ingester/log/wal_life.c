@@ -345,10 +345,24 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     return NULL;
 }
 
+// Nobody would do it later: the process may never come back, and its disk stays.
+static void erase_rest(struct wal *w)
+{
+    err e = {0};
+    if (!w->drained_open || !w->rest_boot_ns) return;
+    w->led = true;
+    if (!wal_erase_rest(w, true, &e)) {
+        char text[LOG_QUOTE_MAX];
+        log_warn(NULL, "log.rest_stays", "fault=%s", log_quote(text, str_of(e.msg)));
+    }
+    w->led = false;
+}
+
 void wal_close(struct wal *w)
 {
     if (!w) return;
     assert(!w->led && !w->first);
+    erase_rest(w);
     unload(w);
     for (size_t i = 0; i < w->cut_count; i++)
         cut_free(w->cuts[i]);

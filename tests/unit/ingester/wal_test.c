@@ -667,6 +667,81 @@ static void a_torn_tail_is_cut_and_all_before_it_is_there(void **state)
     dir_remove(from);
 }
 
+// ---- what is gone
+
+static bool some_file_has(const char *dir, const char *text)
+{
+    bool has = false;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *f; (f = readdir(d));) {
+        char path[512];
+        err e = {0};
+        struct buf bytes;
+        if (f->d_name[0] == '.') continue;
+        buf_init(&bytes, NULL, 1 << 26);
+        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
+        // RocksDB may delete it between the two calls.
+        bool read = file_read(path, &bytes, &e);
+        has = has || (read && bytes.n && memmem(bytes.p, bytes.n, text, strlen(text)));
+        buf_release(&bytes);
+    }
+    closedir(d);
+    return has;
+}
+
+static void drop_first(struct wal *w)
+{
+    struct cut *c = NULL;
+    assert_int_equal(wal_cuts(w, &c, 1), 1);
+    assert_ok(wal_drop(w, c, e));
+}
+
+static void the_bytes_of_a_dropped_cut_leave_the_disk_though_nothing_is_written(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    append(w, "ForgetThis");
+    assert_ok(wal_cut_now(w, e));
+    drop_first(w);
+    append(w, "KeepThis");  // a cut that is open keeps its files as well
+    fake_now += WAL_REST_NS - 1;
+    wal_tick(w);
+    assert_true(some_file_has(dir, "ForgetThis"));
+    fake_now += 1;
+    wal_tick(w);
+    AWAIT(!some_file_has(dir, "ForgetThis"));
+    assert_true(some_file_has(dir, "KeepThis"));
+    assert_int_equal(wal_state(w), WAL_OPEN);
+    end(w);
+    w = reopen(&o, false);
+    struct cut *c = NULL;
+    assert_int_equal(wal_cuts(w, &c, 1), 1);
+    assert_scans(w, c, "2:t:KeepThis ");
+    wal_close(w);
+    dir_remove(dir);
+}
+
+static void a_log_that_is_closed_leaves_no_bytes_of_dropped_cuts(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    append(w, "ForgetThis");
+    wal_drain(w);
+    drop_first(w);
+    wal_close(w);
+    assert_false(some_file_has(dir, "ForgetThis"));
+    dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -685,6 +760,8 @@ int main(void)
         cmocka_unit_test(formats_before_this_one_are_read_and_raised),
         cmocka_unit_test(a_damaged_block_is_passed_over_and_counted),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
+        cmocka_unit_test(the_bytes_of_a_dropped_cut_leave_the_disk_though_nothing_is_written),
+        cmocka_unit_test(a_log_that_is_closed_leaves_no_bytes_of_dropped_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
