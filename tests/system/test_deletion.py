@@ -9,6 +9,7 @@ import urllib.parse
 
 import pytest
 from client import CPU, QUERIER, Pprof
+from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
 
 HOUR = 3600 * 10**9
@@ -197,6 +198,26 @@ def test_no_file_has_what_was_deleted(tmp_path):
         assert not found_in(store_of(f), SECRET, but=("/live/m/",))
         assert not found_in(store_of(f), FUNCTION.split(";")[1])
         assert any("compactor.deletion " in line and SECRET in line for line in open(f.log)), "no audit line"
+
+
+def test_no_file_of_an_idle_ingester_has_what_was_deleted(tmp_path):
+    """Nothing more is pushed: nothing but time takes the log's files away."""
+    clock = FaultClock(tmp_path / "clock")
+    (tmp_path / "data").mkdir()
+    with Flametree(*USUAL, data=str(tmp_path / "data"), env=clock.env) as f:
+        s = f.server()
+        fill(s, only=lambda at: at < START + 2 * HOUR)
+        delete(f, '{pod="%s"}' % SECRET)
+        done(f)
+        log = os.path.join(f.data, "ingester")
+        assert not found_in(store_of(f), FUNCTION.split(";")[1])
+        assert found_in(log, SECRET) and found_in(log, FUNCTION.split(";")[1])
+        clock.pass_(7 * HOUR)
+        await_("the log's files to go", lambda: not found_in(log, SECRET) and not found_in(log, FUNCTION.split(";")[1]), 60)
+        want = answers(s)
+        f.stop()
+        f.start()
+        assert answers(f.server()) == want
 
 
 def test_all_processes_of_a_cluster_hide_at_once():
