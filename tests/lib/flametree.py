@@ -21,6 +21,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import zlib
 
 import s3_service
 from s3_service import BUCKET
@@ -44,13 +45,21 @@ def await_(what, get, seconds=30, pause=0.02):
         time.sleep(pause)
 
 
+@contextlib.contextmanager
+def fetched(store):
+    """The folder of a store's objects; of a bucket a copy that goes at the end."""
+    if not store.startswith("s3://"):
+        yield os.path.join(store, "o")
+        return
+    with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
+        s3_service.fetch(S3, store, copy)
+        yield copy
+
+
 def check_blocks(store):
     """Every block of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
-    if store.startswith("s3://"):
-        with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
-            s3_service.fetch(S3, store, os.path.join(copy, "o"))
-            return check_blocks(copy)
-    done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", os.path.join(store, "o")], capture_output=True, text=True, timeout=600)
+    with fetched(store) as top:
+        done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", top], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
 
 
@@ -98,31 +107,55 @@ if S3:
     os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID=s3_service.KEYS[0], AWS_SECRET_ACCESS_KEY=s3_service.KEYS[1])
 
 
+def prefix_of(folder):
+    """Of the part of the bucket that belongs to a folder: the same each time."""
+    return "%s-%08x" % (os.path.basename(folder), zlib.crc32(os.path.realpath(folder).encode()))
+
+
 def store_flags(folder, args):
     """Settings of an own part of the bucket, if the suite runs on one and the test names no store of its own."""
     if not S3 or any("--storage." in arg for arg in args):
         return []
-    return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + os.path.basename(folder)]
+    return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + prefix_of(folder)]
+
+
+def copy_data(data, own):
+    """A data directory as a process left it, with the part of the bucket that is its store."""
+    shutil.copytree(data, own, ignore=shutil.ignore_patterns("*.sock"))
+    if S3:
+        s3_service.copy(S3, BUCKET, prefix_of(data), prefix_of(own))
+
+
+def objects_of(store):
+    """{name: size} of all objects of a store, as its servers name them."""
+    if store.startswith("s3://"):
+        bucket, prefix = store[len("s3://"):].split("/", 1)
+        return {key[len(prefix) + 1:]: size for key, size in s3_service.keys(S3, bucket, prefix + "/").items()}
+    top = os.path.join(store, "o")
+    paths = [os.path.join(at, name) for at, _, names in os.walk(top) for name in names]
+    return {os.path.relpath(path, top): os.path.getsize(path) for path in paths}
+
+
+def store_of(folder, on_bucket=bool(S3), place="store"):
+    """As the client takes it: the URL of the part of the bucket, or the directory, in which objects are below o/."""
+    return "s3://%s/%s" % (BUCKET, prefix_of(folder)) if on_bucket else os.path.join(folder, place)
 
 
 class Flametree:
-    """One process. With `listen` None addresses and the data directory are those of its configuration file."""
+    """One process. `store` is where all in one keeps its objects if no test names another place. With `listen` None addresses and the data directory are those of its configuration file."""
 
     def __init__(self, *args, program="flametree", data=None, self_profile=False, env=None, listen="127.0.0.1:0", cwd=None):
         self.program, self.cwd = os.path.join(BIN, program), cwd
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="flametree-test-")
         self.args = ["--server.listen", listen, "--server.data_dir", self.data] if listen else []
-        self.args += ["--self_profile.enabled", "true" if self_profile else "false", *(store_flags(self.data, args) if listen else []), *args]
+        own_store = store_flags(self.data, args) if listen else []
+        self.store = store_of(self.data, bool(own_store))
+        self.args += ["--self_profile.enabled", "true" if self_profile else "false", *own_store, *args]
         self.env = {**os.environ, **(env or {})}
         self.process = self.url = self.admin_url = None
         self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
         self.log = os.path.join(self.data, "test.log")
-
-    @property
-    def store(self):
-        """Of all in one, as the client takes it: a directory or the URL of a part of a bucket."""
-        return "s3://%s/%s" % (BUCKET, os.path.basename(self.data)) if S3 and "--storage.kind=s3" in self.args else os.path.join(self.data, "store")
 
     @property
     def push_url(self):
@@ -267,7 +300,9 @@ class Cluster:
     def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES, spread=True):
         self.folder = tempfile.mkdtemp(prefix="flametree-test-")
         self.host = own_host()
-        further, flags = self.split([*store_flags(self.folder, args), *args])
+        own_store = store_flags(self.folder, args)
+        self.store = store_of(self.folder, bool(own_store), "data/store")
+        further, flags = self.split([*own_store, *args])
         self.members = {}
         for name in names:
             service = name.split("-")[0]

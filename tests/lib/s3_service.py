@@ -114,3 +114,12 @@ def fetch(url, store, folder, pair=KEYS):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as f:
             f.write(got)
+
+
+def copy(url, bucket, prefix, to, pair=KEYS):
+    """Copies the objects below prefix/ to to/, in the same bucket."""
+    for key in keys(url, bucket, prefix + "/"):
+        status, got = call(url, pair, "GET", "/%s/%s" % (bucket, key))
+        assert status == 200, got
+        status, answer = call(url, pair, "PUT", "/%s/%s%s" % (bucket, to, key[len(prefix):]), body=got)
+        assert status == 200, answer

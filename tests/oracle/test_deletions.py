@@ -149,8 +149,8 @@ def test_answers_with_deletions_equal_brute_force_while_everything_moves():
                 fleet.check_one()
 
 
-def test_answers_of_a_cluster_with_deletions_equal_brute_force(tmp_path):
+def test_answers_of_a_cluster_with_deletions_equal_brute_force():
     rng = random.Random(SEED + 6)
     print("seed", SEED)
-    with Cluster("--ingester.cut_age", rng.choice(["1s", "10m"]), "--compactor.interval=1h", *USUAL, STAYS, "--storage.dir", str(tmp_path / "store")) as c:
+    with Cluster("--ingester.cut_age", rng.choice(["1s", "10m"]), "--compactor.interval=1h", *USUAL, STAYS) as c:
         lives(rng, c, Days(rng, c.server(), unique("oracle")), 25)

@@ -118,20 +118,20 @@ def test_answers_equal_brute_force_while_everything_moves():
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
+def test_answers_equal_brute_force_whatever_ingesters_do(part):
     """A stopped ingester stores what it had received when it goes on, others have stored it meanwhile: copies of a row
     lie in heads and in segments, in any combination."""
     rng = random.Random(SEED + part)
     print("seed", SEED)
     with Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]),
-                 "--compactor.interval=1h", *AT_ONCE, "--storage.dir", str(tmp_path / "store"), **AWAY) as c:
+                 "--compactor.interval=1h", *AT_ONCE, **AWAY) as c:
         fleet = Days(rng, c.server(), unique("oracle"))
         for regular in disturbed(fleet, c):
             if regular:
                 change(rng, c)
             for _ in range(25):
                 fleet.check_one()
-        check_blocks(str(tmp_path / "store"))
+        check_blocks(c.store)
 
 
 @pytest.mark.parametrize("kind, kept, count", [

@@ -10,7 +10,7 @@ import time
 import pytest
 from client import CPU, QUERIER, Pprof
 from faultclock import FaultClock
-from flametree import BIN, Flametree, await_
+from flametree import BIN, S3, Flametree, await_, copy_data, fetched, objects_of, store_of
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -87,16 +87,6 @@ def settle(s, **more):
     return await_("all that is due to be compacted", run, 600, 0.5)
 
 
-def objects(f):
-    found = {}
-    top = os.path.join(f.data, "store", "o")
-    for path, _, names in os.walk(top):
-        for name in names:
-            full = os.path.join(path, name)
-            found[os.path.relpath(full, top)] = os.path.getsize(full)
-    return found
-
-
 def kinds(found):
     count = {}
     for name in found:
@@ -119,7 +109,7 @@ def test_a_run_makes_the_hour_that_is_just_over_and_tells_of_the_one_that_is_not
         assert got["open_until"] == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(over // 10**9 + 7200)), got
         tenant = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]
         assert tenant["segments_waiting"] == tenant["open_segments"] == 1 and sum(tenant["later"].values()) == 0, tenant
-        assert kinds(objects(f)).get("raw") == 1, kinds(objects(f))
+        assert kinds(objects_of(f.store)).get("raw") == 1, kinds(objects_of(f.store))
 
 
 def test_levels_answer_what_heads_did(tmp_path):
@@ -133,7 +123,7 @@ def test_levels_answer_what_heads_did(tmp_path):
         assert got["jobs"] >= 12 + 4 + 4 + 1, got
         assert answers(s) == before
         settle(s, sweep="true")
-        assert kinds(objects(f)).get("a", 0) == 0, kinds(objects(f))
+        assert kinds(objects_of(f.store)).get("a", 0) == 0, kinds(objects_of(f.store))
         assert answers(s) == before
         # Late rows.
         for day in range(2):
@@ -144,7 +134,7 @@ def test_levels_answer_what_heads_did(tmp_path):
         assert answers(s) == late
         settle(s, sweep="true")
         assert answers(s) == late
-        assert kinds(objects(f)).get("a", 0) == 0
+        assert kinds(objects_of(f.store)).get("a", 0) == 0
         f.kill()
         f.start()
         assert answers(f.server()) == late
@@ -155,7 +145,7 @@ def test_levels_answer_what_heads_did(tmp_path):
 POINTS = [
     "compact.read", "compact.upload", "compact.service", "compact.create", "compact.commit", "compact.committed", "compact.sweep", "compact.write",
     "manifest.listed", "manifest.page.before", "manifest.page.after", "manifest.root.before", "manifest.root.after", "manifest.root.untold",
-    "manifest.sweep.before", "manifest.sweep.after", "manifest.swept", "store.delete", "store.deleted", "store.created",
+    "manifest.sweep.before", "manifest.sweep.after", "manifest.swept", *([] if S3 else ["store.delete", "store.deleted", "store.created"]),
 ]
 
 
@@ -184,7 +174,7 @@ def gone(f):
 
 def check_whole(f, before, range_=(), clock=None):
     """Settled, answers as they were, and the blocks there are those that the manifest names. With the process's clock orphans may be
-    there, which go after days."""
+    there, which go after days; in a bucket after days of its service, for which nobody waits here."""
     s = f.server()
     assert answers(s, *range_) == before
     settle(s)
@@ -196,8 +186,9 @@ def check_whole(f, before, range_=(), clock=None):
         settle(s, sweep="true")
     assert answers(s, *range_) == before
     status = s.call("GET", "/compactor/status").expect(200).json()
-    count = kinds(objects(f))
-    assert sum(count.get(kind, 0) for kind in ("raw", "h", "d")) == status["tenants"][0]["blocks"], (count, status)
+    count = kinds(objects_of(f.store))
+    orphans = sum(count.get(kind, 0) for kind in ("raw", "h", "d")) - status["tenants"][0]["blocks"]
+    assert orphans == 0 or (S3 and clock and orphans > 0), (count, status)
     assert count.get("a", 0) == 0, count
 
 
@@ -205,7 +196,7 @@ def check_whole(f, before, range_=(), clock=None):
 def leaved(flushed, tmp_path_factory):
     """The same, compacted without leaves of days: that is what there is to do next."""
     data = tmp_path_factory.mktemp("leaved") / "data"
-    shutil.copytree(flushed[0], data, ignore=shutil.ignore_patterns("*.sock"))
+    copy_data(flushed[0], data)
     with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(data)) as f:
         settle(f.server())
         settle(f.server(), sweep="true")
@@ -235,21 +226,23 @@ def test_killed_at(flushed, tmp_path, point, time_):
 @pytest.mark.parametrize("point", ["compact.read", "compact.upload", "compact.write", "compact.create", "compact.commit", "compact.committed", "manifest.page.after", "manifest.root.after"])
 def test_killed_while_leaves_of_days_are_made(leaved, tmp_path, point):
     killed_at(leaved, tmp_path, point, 1)
-    assert len(files(tmp_path / "data", "/raw/")) == 4
+    leaves = kinds(objects_of(store_of(tmp_path / "data"))).get("raw")
+    assert leaves == 4 or (S3 and leaves > 4), leaves  # with orphans
 
 
 @pytest.mark.parametrize("point", ["compact.upload", "compact.create"])
 def test_killed_while_a_window_and_its_root_are_made(three_weeks, tmp_path, point):
     """Nine leaves, hours and days come before it."""
     killed_at(three_weeks[:2], tmp_path, point, 28, three_weeks[2:] + (three_weeks[2] + 28 * DAY,))
-    shown = subprocess.run([os.path.join(BIN, "flametree"), "block", "ls", str(tmp_path / "data" / "store" / "o")], capture_output=True, text=True, check=True).stdout
+    with fetched(store_of(tmp_path / "data")) as top:
+        shown = subprocess.run([os.path.join(BIN, "flametree"), "block", "ls", top], capture_output=True, text=True, check=True).stdout
     assert " 672" in shown, shown
 
 
 def killed_at(prepared, tmp_path, point, time_, range_=()):
     data, before = prepared
     own = tmp_path / "data"
-    shutil.copytree(data, own, ignore=shutil.ignore_patterns("*.sock"))
+    copy_data(data, own)
     clock = FaultClock(tmp_path / "clock")
     f = Flametree(*AT_ONCE, data=str(own), env={"FLAMETREE_FAULTS": "%s=die@%d" % (point, time_), **clock.env})
     try:
@@ -293,7 +286,7 @@ def flip(path):
 
 def own_copy(flushed, tmp_path):
     own = tmp_path / "data"
-    shutil.copytree(flushed[0], own, ignore=shutil.ignore_patterns("*.sock"))
+    copy_data(flushed[0], own)
     return own
 
 
@@ -459,7 +452,7 @@ def test_a_leaf_that_lacks_a_row_is_refused_and_its_segments_go_on_to_answer(flu
         failures = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]["failures"]
         assert failures and all(x["job"] == "leaf" and "were written or were copies" in x["fault"] and "report" in x["action"] for x in failures), failures
         assert f.metric("flametree_compactor_miscounted_jobs_total") >= len(failures)
-        assert not kinds(objects(f)).get("raw")
+        assert not kinds(objects_of(f.store)).get("raw")
         assert answers(s) == flushed[1]
     with Flametree(*AT_ONCE, data=str(own)) as f:
         check_whole(f, flushed[1])

@@ -2,16 +2,16 @@
 there exactly once afterwards, and a push again with the same id counts once.
 
 The points are read from the sources, so none can be forgotten: a point at which no process dies in its life below fails its test.
-There are two lives: without an object store, in which old cuts go by age, and with one, in which cuts are flushed.
+There are two lives: without an object store, in which old cuts go by age, and with one, in which cuts are flushed. On a bucket
+(FLAMETREE_TEST_S3) there is only the second one, without the points of the local store; tests/s3/test_trouble.py kills at each request.
 """
 import http.client
 import os
 import re
-import shutil
 import urllib.request
 
 import pytest
-from flametree import BIN, TOP, Flametree, await_
+from flametree import S3, TOP, Flametree, await_, copy_data
 from faultclock import FaultClock
 from ledger import Ledger
 
@@ -36,6 +36,8 @@ OF_QUERIES = ("read.",)
 OF_IMPORTS = ("import.",)
 # Points of the deletion of a tenant: tests/system/test_tenant_deletion.py.
 OF_CLOSING = ("closing.", "closed.")
+# Points of the local store.
+OF_LOCAL = ("store.",)
 # Points that only what is stored meets.
 OF_STORE = ("flush.", "manifest.", "store.")
 
@@ -44,8 +46,12 @@ def life_of(point):
     return "stored" if point.startswith(OF_STORE) else "kept"
 
 
-POINTS = [point for point in POINTS if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING)]
-FAILING = [point for point in FAILING if not point.startswith(OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING)]
+def is_here(point):
+    elsewhere = OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING
+    return not point.startswith(elsewhere + (OF_LOCAL if S3 else ())) and not (S3 and life_of(point) == "kept")
+
+
+POINTS, FAILING = ([point for point in points if is_here(point)] for points in (POINTS, FAILING))
 
 # Small cuts, so that they close; small memory, so that buffers are flushed; a head age that a shifted clock passes at once.
 FLAGS = ("--ingester.cut_bytes", "6KiB", "--ingester.log_memory", "1MiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0")
@@ -59,7 +65,8 @@ STACKS = ["of.old.%d" % i for i in range(10)]
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
     """{life: (a data directory as a killed process leaves it, what was pushed)}"""
-    return {"kept": grown_kept(tmp_path_factory.mktemp("kept")), "stored": grown_stored(tmp_path_factory.mktemp("stored"))}
+    kept = {} if S3 else {"kept": grown_kept(tmp_path_factory.mktemp("kept"))}
+    return {**kept, "stored": grown_stored(tmp_path_factory.mktemp("stored"))}
 
 
 def grown_kept(data):
@@ -104,7 +111,7 @@ class Life:
         self.kind = life_of(point)
         data, book = grown[self.kind]
         self.data = tmp_path / "data"
-        shutil.copytree(data, self.data, ignore=shutil.ignore_patterns("*.sock"))
+        copy_data(data, self.data)
         self.clock = FaultClock(tmp_path / "clock")
         self.f = Flametree(*FLAGS, *KIND[self.kind], data=str(self.data), env={"FLAMETREE_FAULTS": faults, **self.clock.env})
         self.book = Ledger(self.f, now_ns=self.clock.now_ns)
@@ -189,7 +196,6 @@ class Life:
         self.book.retry()
         self.book.check()
         assert set(self.book.found()) == known
-
 
     def again_stored(self):
         """What was stored before the end counts twice when it is pushed again, until compaction; so only what nobody knows of is."""
