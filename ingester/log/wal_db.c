@@ -83,6 +83,9 @@ static void set_options(struct db *d, size_t buffers, bool may_make)
     rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
     rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
     rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
+    // A family that is dropped while its flush is under way leaves a table that nobody names. Each
+    // flush looks for such files: there are few in all, and deleted profiles may be in them.
+    rocksdb_options_set_delete_obsolete_files_period_micros(o, 0);
     // Entries are mostly vectors and ids, which compress too little to be worth the time.
     rocksdb_options_set_compression(o, rocksdb_no_compression);
     // Tables are read once, at a start: a cache would only take memory.

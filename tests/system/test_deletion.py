@@ -1,6 +1,5 @@
 """Deletion on request: no answer has what is deleted from the moment of the call on, whatever holds it and whatever is asked; then no file has it.
 What is not deleted stays what it was. Each question is compared with what is answered by a server that never got the deleted profiles."""
-import ctypes
 import json
 import os
 import subprocess
@@ -10,7 +9,8 @@ import urllib.parse
 import pytest
 from client import CPU, QUERIER, Pprof
 from faultclock import FaultClock
-from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
+from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, fetched, flush, objects_of
+from searched import files_with
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -81,43 +81,10 @@ def deletions(f):
     return server.call("GET", "/compactor/deletions").expect(200).json()
 
 
-def store_of(f):
-    return os.path.join(f.data, "store", "o")
-
-
-ZSTD = ctypes.CDLL("libzstd.so.1")
-ZSTD.ZSTD_decompress.restype = ZSTD.ZSTD_isError.restype = ctypes.c_size_t
-
-
-def unpacked(data):
-    """What is packed in these bytes, wherever it begins."""
-    room = ctypes.create_string_buffer(4 << 20)
-    at = data.find(b"\x28\xb5\x2f\xfd")
-    while at >= 0:
-        size = ZSTD.ZSTD_findFrameCompressedSize(data[at:], len(data) - at)
-        if 0 < size <= len(data) - at:
-            n = ZSTD.ZSTD_decompress(room, ctypes.c_size_t(len(room)), data[at:at + size], ctypes.c_size_t(size))
-            if not ZSTD.ZSTD_isError(ctypes.c_size_t(n)):
-                yield room.raw[:n]
-        at = data.find(b"\x28\xb5\x2f\xfd", at + 4)
-
-
-ZSTD.ZSTD_findFrameCompressedSize.restype = ctypes.c_size_t
-
-
-def found_in(top, text, but=()):
-    """Files below that have the text, as it is or packed."""
-    found = []
-    for path, _, names in os.walk(top):
-        for name in names:
-            full = os.path.join(path, name)
-            if any(x in full for x in but) or not os.path.isfile(full):
-                continue
-            with open(full, "rb") as file:
-                data = file.read()
-            if text.encode() in data or any(text.encode() in x for x in unpacked(data)):
-                found.append(full)
-    return sorted(found)
+def found(f, text):
+    """Objects of the store that have the text, as it is or packed."""
+    with fetched(f.store) as top:
+        return files_with(top, text)
 
 
 CASES = {
@@ -167,7 +134,7 @@ def test_what_is_deleted_is_hidden_at_once_and_gone_later(tmp_path, case):
         await_("the deletion to be done", done, 120)
         got = answers(s)
         assert got == want, [k for k in want if got[k] != want[k]]
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
 
 
 def done(f):
@@ -190,13 +157,13 @@ def test_no_file_has_what_was_deleted(tmp_path):
         fill(s, only=lambda at: at >= START + DAY)
         flush(f)
         for text in (SECRET, FUNCTION.split(";")[1]):
-            assert len(found_in(store_of(f), text)) > 3, text
+            assert len(found(f, text)) > 3, text
         before = s.call("GET", "/metrics").text
         delete(f, '{pod="%s"}' % SECRET)
         done(f)
         assert f.metric("flametree_compactor_erased_rows_total") == 2 * 9 * 2, before
-        assert not found_in(store_of(f), SECRET, but=("/live/m/",))
-        assert not found_in(store_of(f), FUNCTION.split(";")[1])
+        assert not [name for name in found(f, SECRET) if "/live/m/" not in name]
+        assert not found(f, FUNCTION.split(";")[1])
         assert any("compactor.deletion " in line and SECRET in line for line in open(f.log)), "no audit line"
 
 
@@ -210,10 +177,10 @@ def test_no_file_of_an_idle_ingester_has_what_was_deleted(tmp_path):
         delete(f, '{pod="%s"}' % SECRET)
         done(f)
         log = os.path.join(f.data, "ingester")
-        assert not found_in(store_of(f), FUNCTION.split(";")[1])
-        assert found_in(log, SECRET) and found_in(log, FUNCTION.split(";")[1])
+        assert not found(f, FUNCTION.split(";")[1])
+        assert files_with(log, SECRET) and files_with(log, FUNCTION.split(";")[1])
         clock.pass_(7 * HOUR)
-        await_("the log's files to go", lambda: not found_in(log, SECRET) and not found_in(log, FUNCTION.split(";")[1]), 60)
+        await_("the log's files to go", lambda: not files_with(log, SECRET, FUNCTION.split(";")[1]), 60)
         want = answers(s)
         f.stop()
         f.start()
@@ -268,7 +235,7 @@ EXPIRING = [*[x for x in USUAL if "raw_retention" not in x], "--compactor.raw_re
 
 
 def raw_blocks(f):
-    return [x for x in found_in(store_of(f), "") if "/raw/" in x]
+    return [name for name in objects_of(f.store) if "/raw/" in name]
 
 
 def expire_rows(f):
@@ -312,14 +279,14 @@ def test_sums_whose_rows_expired_are_made_anew_without_what_is_deleted(tmp_path,
         done(f)
         got = sums(f.server())
         assert got == want, [k for k in want if got[k] != want[k]]
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
         # And the other day: then no file has it.
         delete(f, match)
         done(f)
         assert not int(f.server().rpc(QUERIER + "SelectMergeStacktraces", {"profileTypeID": CPU, "labelSelector": match, "start": START // MS, "end": END // MS}).json().get("flamegraph", {}).get("total", 0))
         if SECRET in match:
-            assert not found_in(store_of(f), SECRET, but=("/live/m/",)) and not found_in(store_of(f), FUNCTION.split(";")[1])
-        check_blocks(os.path.join(f.data, "store"))
+            assert not [name for name in found(f, SECRET) if "/live/m/" not in name] and not found(f, FUNCTION.split(";")[1])
+        check_blocks(f.store)
 
 
 def test_a_day_whose_rows_expired_is_not_deleted_by_halves(tmp_path):

@@ -5,11 +5,12 @@ import subprocess
 import threading
 import time
 
+import flametree
 import pytest
 from client import CPU, QUERIER, Pprof
 from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
-from test_deletion import found_in
+from test_deletion import found
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -68,8 +69,9 @@ def data_of(f):
 
 
 def objects_of(f, tenant=GONE):
-    """Of this tenant, by names."""
+    """Objects of the store, and files of processes, that are of this tenant by their names."""
     top = [os.path.join(path, name) for path, _, names in os.walk(data_of(f)) for name in names]
+    top += ["/" + name for name in flametree.objects_of(f.store)]
     return [x for x in top if "/%s/" % tenant in x or x.endswith("/" + tenant)]
 
 
@@ -136,13 +138,12 @@ def test_no_byte_of_a_deleted_tenant_is_in_the_store(tmp_path):
     with Flametree(*FLAGS, data=str(tmp_path), env=clock.env) as f:
         fill(f, f.server(tenant=GONE))
         push(f.server(tenant=STAYS), 1, pod="a")
-        store = os.path.join(f.data, "store")
         flush(f)
-        assert len(found_in(store, SECRET)) > 3
+        assert len(found(f, SECRET)) > 3
         erase(f)
         await_state(f, clock, None)
-        assert not found_in(store, SECRET) and not found_in(store, GONE)
-        check_blocks(store)
+        assert not found(f, SECRET) and not found(f, GONE)
+        check_blocks(f.store)
 
 
 @pytest.mark.parametrize("point", POINTS)
