@@ -5,7 +5,8 @@ import zlib
 
 import pytest
 from client import CPU, QUERIER, Pprof
-from flametree import Flametree, SAYS_SOON, AT_ONCE, await_, expire, flush
+from flametree import Flametree, SAYS_SOON, AT_ONCE, await_, expire, flush, objects_of
+from test_full_disk import mounted
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -119,6 +120,49 @@ def test_a_store_with_too_many_bytes_takes_the_same_share_of_all_tenants(tmp_pat
             assert total(f.server(tenant)) == sum(of_day(day, *MANY) for day in range(DAYS))
         assert f.metric("flametree_compactor_store_limit_bytes") == have - 1
         assert "compactor.store_full" in open(f.log).read()
+
+
+@pytest.fixture
+def disk(tmp_path):
+    yield from mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=24m", "none")
+
+
+def test_a_disk_that_fills_takes_the_oldest_profiles_long_before_it_is_full(tmp_path, disk):
+    """Another program takes the room. A tenth of this disk is less than compactor.disk_reserve, so a tenth is kept free."""
+    with Flametree(*USUAL, "--storage.dir=%s" % disk, data=data_of(tmp_path)) as f:
+        for tenant in ("a", "b"):
+            fill(f.server(tenant), *MANY)
+        flush(f)
+        expire(f)
+
+        def stored():
+            return {t: sum(tenant_status(f, t)["bytes"].values()) for t in ("a", "b")}
+
+        def free():
+            at = os.statvfs(disk)
+            return at.f_bavail * at.f_frsize, at.f_blocks * at.f_frsize // 10
+        expire(f)
+        before, (have, want) = stored(), free()
+        assert have > want and "compactor.store_full" not in open(f.log).read()
+        with open(disk / "ballast", "wb") as junk:
+            junk.write(b"x" * (have - want + sum(before.values()) // 2))
+
+        def given():
+            expire(f)
+            return all(stored()[t] < before[t] * 0.8 for t in before)
+        await_("both tenants to give their part", given, 60)
+        for tenant in ("a", "b"):
+            left = sorted(int(name.split("/")[-2].split("-")[0], 16) for name in objects_of(str(disk)) if "/%s/raw/" % tenant in name)
+            assert 0 < len(left) < DAYS and left[-1] == (START // DAY + DAYS - 1) * 24 and left[0] > START // DAY * 24, left
+            assert total(f.server(tenant)) == sum(of_day(day, *MANY) for day in range(DAYS))
+        assert free()[0] >= want
+        assert "compactor.store_full" in open(f.log).read() and f.metric('flametree_compactor_retired_bytes_total{reason="size"}') > 0
+        # Once there is room again, nothing more goes.
+        os.remove(disk / "ballast")
+        rest = stored()
+        for _ in range(3):
+            expire(f)
+        assert stored() == rest
 
 
 @pytest.mark.parametrize("args, says", [([], "raw=14d hours=90d days=400d"), (["--compactor.raw_retention=0", "--compactor.days_retention=36h"], "raw=for_ever hours=90d days=129600s")])
