@@ -81,7 +81,8 @@ struct wal_options {
 // Opens the log, or makes it. Refuses a directory whose format it does not know. Returns owned, in
 // state RECOVERED; the caller now scans the cuts (wal_scan), then calls wal_begin.
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
-// After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go first.
+// After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go
+// first.
 void wal_close(struct wal *w);
 
 // Begins a new stream and admits appends: RECOVERED becomes OPEN. Also notes in the log how many

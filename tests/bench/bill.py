@@ -58,7 +58,7 @@ def lived(bench, cluster, requests, folder):
         def looked_in_vain():
             """Three LISTs and nothing else: until then some request was under way that belongs to work."""
             before = requests(compactor)
-            await_("three looks", lambda: requests(compactor)["list"] >= before["list"] + 3, 120, 0.05)
+            await_("three looks", lambda: requests(compactor)["list"] >= before["list"] + 3, 900, 0.05)  # a day is one job
             since = plus(requests(compactor), before, -1)
             return months.get_json(compactor.url + "/compactor/status")["backlog"] == 0 and not sum(n for name, n in since.items() if name != "list")
         began, profiles = None, 0
@@ -74,7 +74,7 @@ def lived(bench, cluster, requests, folder):
             assert float(got["failed"]) == 0, got
             profiles += float(got["profiles"])
             months.post(ingester.url + "/ingester/flush")
-            await_("the compactor to have done what is due", looked_in_vain, 300, 0)
+            await_("the compactor to have done what is due", looked_in_vain, 1800, 0)
         of_ingester, of_compactor = plus(requests(ingester), began[0], -1), plus(requests(compactor), began[1], -1)
         segments = ingester.metric('flametree_store_bytes_total{direction="written"}')
         bench.note("%.0f profiles in %d hours, %.0f MB of segments" % (profiles, HOURS, segments / 1e6))
