@@ -4,38 +4,10 @@
 // that is refused is noted with its number, and does not affect the others.
 #include "codec/pb.h"
 #include "compactor/import_int.h"
+#include "intake/push_series.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
-
-static bool read_label(str bytes, label *l, err *e)
-{
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type != PB_BYTES) continue;
-        if (r.field == 1) l->name = r.bytes;
-        if (r.field == 2) l->value = r.bytes;
-    }
-    return pb_done(&r, e);
-}
-
-// Labels of message RawProfileSeries, which may stand before or behind its samples.
-static bool read_labels(struct arena *a, str series, struct pipeline_item *item, err *e)
-{
-    label *v = NULL;
-    size_t cap = 0;
-    size_t n = 0;
-    struct pb_reader r = pb_reader(series);
-    while (pb_next(&r)) {
-        if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(a, &v, &cap, n + 1, sizeof *v)) return arena_fail(a, e);
-        v[n] = (label){0};
-        if (!read_label(r.bytes, &v[n++], e)) return false;
-    }
-    item->labels = v;
-    item->label_count = n;
-    return pb_done(&r, e);
-}
 
 static void note(struct importing *m, uint64_t number, const err *fault)
 {
@@ -100,13 +72,7 @@ static bool take_sample(struct importing *m, str bytes, struct pipeline_item ite
 {
     struct arena scratch;
     err fault = {0};
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type != PB_BYTES) continue;
-        if (r.field == 1) item.bytes = r.bytes;
-        if (r.field == 2) item.client_id = r.bytes;
-    }
-    if (!pb_done(&r, e)) return false;
+    if (!push_series_sample(bytes, &item, e)) return false;
     arena_init(&scratch, m->memory, SIZE_MAX / 4);
     bool ok = take_profile(m, &scratch, &item, &fault);
     arena_release(&scratch);
@@ -123,7 +89,7 @@ static bool take_sample(struct importing *m, str bytes, struct pipeline_item ite
 static bool take_series(struct importing *m, str series, err *e)
 {
     struct pipeline_item item = {0};
-    if (!read_labels(&m->arena, series, &item, e)) return false;
+    if (!push_series_labels(&m->arena, series, &item, e)) return false;
     struct pb_reader r = pb_reader(series);
     while (pb_next(&r)) {
         if (r.field == 2 && r.type == PB_BYTES && !take_sample(m, r.bytes, item, e)) return false;

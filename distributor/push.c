@@ -1,64 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// push.c - message PushRequest, read by hand: profiles are large, and are borrowed from the body
-// where protobuf-c would copy them.
+// push.c - message PushRequest.
 #include "distributor/push.h"
 
 #include "codec/pb.h"
 #include "distributor/state.h"
-
-// message LabelPair
-static bool read_label(str bytes, label *l, err *e)
-{
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type != PB_BYTES) continue;
-        if (r.field == 1) l->name = r.bytes;
-        if (r.field == 2) l->value = r.bytes;
-    }
-    return pb_done(&r, e);
-}
-
-// Labels of message RawProfileSeries, which may stand before or behind its samples.
-static bool read_labels(struct arena *a, str series, struct pipeline_item *item, err *e)
-{
-    label *v = NULL;
-    size_t cap = 0;
-    size_t n = 0;
-    struct pb_reader r = pb_reader(series);
-    while (pb_next(&r)) {
-        if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(a, &v, &cap, n + 1, sizeof *v)) return arena_fail(a, e);
-        v[n] = (label){0};
-        if (!read_label(r.bytes, &v[n++], e)) return false;
-    }
-    item->labels = v;
-    item->label_count = n;
-    return pb_done(&r, e);
-}
-
-// message RawSample
-static bool read_sample(str bytes, struct pipeline_item *item, err *e)
-{
-    item->bytes = (str){0};
-    item->client_id = (str){0};
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type != PB_BYTES) continue;
-        if (r.field == 1) item->bytes = r.bytes;
-        if (r.field == 2) item->client_id = r.bytes;
-    }
-    return pb_done(&r, e);
-}
+#include "intake/push_series.h"
 
 static bool take_series(struct request *q, str series, err *e)
 {
     struct pipeline_item item = {0};
-    if (!read_labels(&q->req->arena, series, &item, e)) return false;
+    if (!push_series_labels(&q->req->arena, series, &item, e)) return false;
     struct pb_reader r = pb_reader(series);
     while (pb_next(&r)) {
         if (r.field != 2 || r.type != PB_BYTES) continue;
-        if (!read_sample(r.bytes, &item, e)) return false;
+        if (!push_series_sample(r.bytes, &item, e)) return false;
         pipeline_pprof(&q->in, &item);
         // Asked after each profile: a request that is too large or too late ends before all are
         // decoded.
