@@ -7,40 +7,12 @@
 
 #define DAYS 2
 
-static void fill(struct world *w, size_t each)
-{
-    now_ns = slot_start(HOUR_0 + 24 * 40, SLOT_HOUR);
-    for (int64_t day = 0; day < DAYS; day++) {
-        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 3, each);
-        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 4, each);
-    }
-    fleet_flush(&w->fleet, w->store, 0, 5);
-}
-
-static void check(struct world *w)
-{
-    (void)check_all(w, BLOCK_RAW);
-    (void)check_all(w, BLOCK_HOURS);
-    (void)check_all(w, BLOCK_DAYS);
-}
-
-static void begin_expired(struct world *w, uint64_t seed, size_t each)
-{
-    world_init(w, seed);
-    w->settings.day_leaf_bytes = 1 << 20;
-    fill(w, each);
-    work_until_done(w);
-    w->settings.raw_retention = SLOT_DAY;
-    work_until_done(w);
-    assert_int_equal(check_all(w, BLOCK_RAW), 0);
-}
-
 static void erase_begin(void *arg)
 {
     struct world *w = arg;
     world_init(w, 6);
     w->settings.day_leaf_bytes = 1 << 20;
-    fill(w, 3);
+    world_fill(w, DAYS, 3);
     work_until_done(w);
     world_delete(w, "{pod=\"pod-1\"}", -1, slot_start(HOUR_0 + 28, SLOT_HOUR));
 }
@@ -48,7 +20,7 @@ static void erase_begin(void *arg)
 static void expired_begin(void *arg)
 {
     struct world *w = arg;
-    begin_expired(w, 6, 3);
+    world_begin_expired(w, 6, DAYS, 3);
     world_delete(w, "{pod=\"pod-1\"}", -1, slot_start(HOUR_0 + 24, SLOT_HOUR));
 }
 
@@ -70,7 +42,7 @@ static void erase_check(void *arg, bool done)
     struct world *w = arg;
     if (!done) return;
     assert_int_equal(count_tombstones(w), 0);
-    check(w);
+    check_levels(w);
 }
 
 static void erase_end(void *arg)

@@ -221,3 +221,31 @@ size_t count_spared(struct world *w)
 {
     return count_which(w, BLOCK_HOURS, true);
 }
+
+void check_levels(struct world *w)
+{
+    (void)check_all(w, BLOCK_RAW);
+    (void)check_all(w, BLOCK_HOURS);
+    (void)check_all(w, BLOCK_DAYS);
+}
+
+void world_fill(struct world *w, int64_t days, size_t each)
+{
+    now_ns = slot_start(HOUR_0 + 24 * 40, SLOT_HOUR);
+    for (int64_t day = 0; day < days; day++) {
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 3, each);
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 4, each);
+    }
+    fleet_flush(&w->fleet, w->store, 0, 5);
+}
+
+void world_begin_expired(struct world *w, uint64_t seed, int64_t days, size_t each)
+{
+    world_init(w, seed);
+    w->settings.day_leaf_bytes = 1 << 20;
+    world_fill(w, days, each);
+    work_until_done(w);
+    w->settings.raw_retention = SLOT_DAY;
+    work_until_done(w);
+    assert_int_equal(check_all(w, BLOCK_RAW), 0);
+}

@@ -36,6 +36,12 @@ struct world {
 void world_init(struct world *w, uint64_t seed);
 void world_release(struct world *w);
 
+// Two hours of `each` profiles a series on each of so many days, in segments; it is 40 days later.
+void world_fill(struct world *w, int64_t days, size_t each);
+
+// The same, compacted, and single profiles are kept for a day: none is there any more.
+void world_begin_expired(struct world *w, uint64_t seed, int64_t days, size_t each);
+
 // A deletion, from now on; blocks that check_all looks at must not have what it hides.
 void world_delete(struct world *w, const char *match, int64_t from_ns, int64_t to_ns);
 size_t count_tombstones(struct world *w);
@@ -47,5 +53,6 @@ void work_until_done(struct world *w);
 // Every live block against the facts of its hours; gaps are not counted, but for those of hours
 // that rows are as small as.
 size_t check_all(struct world *w, enum block_kind kind);
+void check_levels(struct world *w);  // check_all of raw blocks, hours and days
 size_t count_with_series(struct world *w, enum block_kind kind);
 size_t count_spared(struct world *w);
