@@ -73,8 +73,7 @@ bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *
 bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e) MUST_CHECK;
 
-// Writes a profile without mappings and labels as pprof, not compressed. Fails with
-// resource_exhausted.
+// Writes a profile as pprof, not compressed. Fails with resource_exhausted.
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 
 // The language that a string of a profile suggests by its ending or beginning, such as "go" for

@@ -50,6 +50,8 @@ cli_run cli_push;
 cli_run cli_formats;
 cli_run cli_query;
 cli_run cli_top;
+cli_run cli_flame;
+cli_run cli_convert;
 cli_run cli_series;
 cli_run cli_labels;
 cli_run cli_types;

@@ -8,15 +8,12 @@
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_draw.h"
 #include "deploy/cli/cli_merge.h"
+#include "deploy/cli/cli_output.h"
 #include "deploy/cli/cli_time.h"
 #include "model/ptype.h"
 #include "sys/clock.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PICTURE_MAX ((size_t)1 << 30)
 #define GZIP_LEVEL  6
@@ -255,29 +252,16 @@ static bool show(struct cli *c, const struct cli_query *q, const struct query_vi
     return show_flame(c, q, view, status, e);
 }
 
-// The old content of the file stays if the query fails.
-static bool show_in_file(struct cli *c, const struct cli_query *q, const struct query_view *view,
-                         int *status, err *e)
+struct shown {
+    const struct cli_query *q;
+    const struct query_view *view;
+    int *status;
+};
+
+static bool show_in_file(struct cli *c, void *arg, err *e)
 {
-    assert(view->output && !c->out_is_tty);
-    struct stat st;
-    bool replace = lstat(view->output, &st) != 0 || S_ISREG(st.st_mode);  // no link and no device
-    // Beside the file and not in a directory for temporary files: rename works within one file
-    // system.
-    const char *name =
-        replace ? arena_printf(&c->arena, "%s.partial", view->output).p : view->output;
-    if (!arena_ok(&c->arena, e)) return false;
-    c->out_fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (c->out_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", name, strerror(errno));
-    bool ok = show(c, q, view, status, e);
-    // A disk that is full may show itself only here.
-    if (close(c->out_fd) != 0 && ok)
-        ok = err_set(e, ERR_UNAVAILABLE, "write %s: %s", name, strerror(errno));
-    if (!replace) return ok;
-    if (ok && rename(name, view->output) != 0)
-        ok = err_set(e, ERR_UNAVAILABLE, "rename %s: %s", view->output, strerror(errno));
-    if (!ok && unlink(name) != 0) cli_say(c, "%s stays: %s", name, strerror(errno));
-    return ok;
+    const struct shown *s = arg;
+    return show(c, s->q, s->view, s->status, e);
 }
 
 bool cli_query(struct cli *c, int *status, err *e)
@@ -291,5 +275,7 @@ bool cli_query(struct cli *c, int *status, err *e)
         return cli_wrong(status);
     const char *text = c->args.operand_count ? c->args.operands[0] : NULL;
     if (!cli_query_read(c, text, &q, status, e)) return false;
-    return view.output ? show_in_file(c, &q, &view, status, e) : show(c, &q, &view, status, e);
+    if (!view.output) return show(c, &q, &view, status, e);
+    struct shown shown = {&q, &view, status};
+    return cli_output_to(c, view.output, show_in_file, &shown, e);
 }

@@ -7,6 +7,7 @@
 // it on every way out of the program, also in the signal handler.
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_draw.h"
+#include "deploy/cli/cli_file.h"
 #include "deploy/cli/cli_merge.h"
 #include "deploy/cli/cli_time.h"
 #include "sys/clock.h"
@@ -225,6 +226,10 @@ bool cli_top(struct cli *c, int *status, err *e)
 {
     struct top t = {.c = c, .live = c->out_is_tty};
     const char *query = c->args.operand_count ? c->args.operands[0] : "";
+    if (cli_is_file(query)) {
+        if (!read_options(&t, e)) return cli_wrong(status);
+        return cli_top_file(c, query, t.rows ? t.rows : ROWS, status, e);
+    }
     bool typed = cli_args_has(&c->args, OPT_TYPE) || (query[0] && query[0] != '{');
     str text = arena_printf(&c->arena, "%s%s", typed ? "" : "cpu", query);
     if (!arena_ok(&c->arena, e)) return false;

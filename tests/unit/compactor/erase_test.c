@@ -25,7 +25,7 @@ static void rows_are_written_anew_and_all_sums_follow(void **state)
                      slot_start(HOUR_0 + 28, SLOT_HOUR) + SLOT_HOUR / 3);
         work_until_done(&w);
         assert_int_equal(count_tombstones(&w), 0);
-        check_levels(&w);
+        check_each_level(&w);
         world_release(&w);
     }
 }
@@ -39,7 +39,7 @@ static void segments_lose_their_rows_when_they_become_a_block(void **state)
     world_delete(&w, selectors[0], -1, slot_start(HOUR_0 + 28, SLOT_HOUR));
     work_until_done(&w);
     assert_int_equal(count_tombstones(&w), 0);
-    check_levels(&w);
+    check_each_level(&w);
     world_release(&w);
 }
 
@@ -55,7 +55,7 @@ static void sums_without_rows_are_made_anew_of_series(void **state)
         work_until_done(&w);
         assert_int_equal(count_tombstones(&w), 0);
         assert_int_equal(count_with_series(&w, BLOCK_HOURS), hours);
-        check_levels(&w);
+        check_each_level(&w);
         world_release(&w);
     }
 }

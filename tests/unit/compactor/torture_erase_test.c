@@ -42,7 +42,7 @@ static void erase_check(void *arg, bool done)
     struct world *w = arg;
     if (!done) return;
     assert_int_equal(count_tombstones(w), 0);
-    check_levels(w);
+    check_each_level(w);
 }
 
 static void erase_end(void *arg)

@@ -222,7 +222,7 @@ size_t count_spared(struct world *w)
     return count_which(w, BLOCK_HOURS, true);
 }
 
-void check_levels(struct world *w)
+void check_each_level(struct world *w)
 {
     (void)check_all(w, BLOCK_RAW);
     (void)check_all(w, BLOCK_HOURS);

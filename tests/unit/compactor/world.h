@@ -53,6 +53,6 @@ void work_until_done(struct world *w);
 // Every live block against the facts of its hours; gaps are not counted, but for those of hours
 // that rows are as small as.
 size_t check_all(struct world *w, enum block_kind kind);
-void check_levels(struct world *w);  // check_all of raw blocks, hours and days
+void check_each_level(struct world *w);  // check_all of raw blocks, hours and days
 size_t count_with_series(struct world *w, enum block_kind kind);
 size_t count_spared(struct world *w);

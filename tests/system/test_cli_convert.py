@@ -1,0 +1,167 @@
+"""Files of profiles without a server: `convert` into every format and back, `flame` and `top`."""
+import glob
+import gzip
+import json
+import os
+
+import pytest
+from cli import fails, ok, on_terminal, run
+from client import Pprof, flame, read_pprof
+
+TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
+SAMPLES = [("main;work;leaf", [4, 400, 1, 100]), ("main;work", [3, 30, 0, 0]), (["main", ["outer", "inlined"], "leaf"], [2, 20, 2, 20]), ("main;idle é", [1, 1, 1, 1])]
+STACKS = {"main;work;leaf": 400, "main;work": 30, "main;outer;inlined;leaf": 20, "main;idle é": 1}
+CORPUS = os.environ.get("FLAMETREE_CORPUS") or os.path.join(os.path.dirname(__file__), "../../../shared/corpus")
+
+
+@pytest.fixture
+def heap(tmp_path):
+    path = tmp_path / "heap.pb.gz"
+    path.write_bytes(gzip.compress(Pprof(*SAMPLES, types=TYPES, period_type=("space", "bytes"), period=512 << 10, time_ns=1700000000 * 10**9).encode()))
+    return str(path)
+
+
+def folded(text):
+    return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in text.splitlines()}
+
+
+def test_collapsed_stacks_have_the_sums_of_the_type_that_was_asked_for(heap, tmp_path):
+    for column, (name, _) in enumerate(TYPES):
+        want = {stack: row[1][column] for stack, row in zip(STACKS, SAMPLES) if row[1][column]}
+        assert folded(ok("convert", heap, "-", "--to", "folded", "--type", name)) == want
+    out = str(tmp_path / "heap.folded")
+    assert ok("convert", heap, out, "--type", "alloc_space") == ""
+    assert folded(open(out).read()) == STACKS
+    # And back: pprof of collapsed stacks, and collapsed stacks of that.
+    again = str(tmp_path / "again.pb")
+    ok("convert", out, again)
+    assert {k: v[0] for k, v in read_pprof(open(again, "rb").read())["stacks"].items()} == STACKS
+    assert folded(ok("convert", again, "-", "--to", "folded")) == STACKS
+
+
+def test_the_usual_type_is_taken_and_the_others_are_said(heap):
+    done = run("convert", heap, "-", "--to", "folded")
+    assert done.returncode == 0 and folded(done.stdout) == {"main;work;leaf": 100, "main;outer;inlined;leaf": 20, "main;idle é": 1}
+    assert "inuse_space/bytes; --type chooses another: alloc_objects/count, alloc_space/bytes, inuse_objects/count" in done.stderr
+
+
+def test_pprof_stays_what_it_was(heap, tmp_path):
+    """Types, stacks, mappings, period and time; only numbers of rows change."""
+    out = tmp_path / "out.pb.gz"
+    ok("convert", heap, str(out), "--type", "inuse_space")
+    a, b = read_pprof(open(heap, "rb").read()), read_pprof(out.read_bytes())
+    assert (a["types"], a["stacks"]) == (b["types"], b["stacks"])
+    for field in (9, 12):
+        assert a["fields"][field] == b["fields"][field]
+    assert len(a["fields"][3]) == len(b["fields"][3]) == 1
+
+
+def test_speedscope_has_all_types_and_is_read_again(heap, tmp_path):
+    out = str(tmp_path / "heap.speedscope.json")
+    done = run("convert", heap, out)
+    assert done.returncode == 0 and done.stderr == ""
+    file = json.load(open(out))
+    assert file["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert [(p["name"], p["unit"], p["endValue"]) for p in file["profiles"]] == [
+        ("alloc_objects/count", "none", 10), ("alloc_space/bytes", "bytes", 451), ("inuse_objects/count", "none", 4), ("inuse_space/bytes", "bytes", 121)]
+    names = [frame["name"] for frame in file["shared"]["frames"]]
+    space = file["profiles"][1]
+    assert {";".join(names[i] for i in stack): w for stack, w in zip(space["samples"], space["weights"])} == STACKS
+    assert folded(ok("convert", out, "-", "--to", "folded", "--type", "alloc_space")) == STACKS
+    one = json.loads(ok("convert", heap, "-", "--to", "speedscope", "--type", "inuse_objects"))
+    assert [p["name"] for p in one["profiles"]] == ["inuse_objects/count"]
+
+
+def test_flamebearer_is_that_of_the_servers_renderer(heap):
+    file = json.loads(ok("convert", heap, "-", "--to", "flamebearer", "--type", "alloc_space"))
+    assert file["version"] == 1 and file["metadata"]["format"] == "single" and file["metadata"]["units"] == "bytes"
+    assert file["flamebearer"]["numTicks"] == 451 and file["flamebearer"]["maxSelf"] == 400
+    got = flame({"names": file["flamebearer"]["names"], "levels": file["flamebearer"]["levels"]})
+    assert {stack.removeprefix("total;"): own for stack, (own, _) in got.items() if own} == STACKS
+
+
+def test_addresses_without_a_name_are_shown_as_such(tmp_path):
+    path = tmp_path / "bare.pb"
+    p = Pprof()
+    p.locations.append([1, 1, 0x1234, []])
+    p.samples.append([[1], [7], []])
+    path.write_bytes(p.encode())
+    assert folded(ok("convert", str(path), "-", "--to", "folded")) == {"0x1234": 7}
+    assert json.loads(ok("convert", str(path), "-", "--to", "speedscope"))["shared"]["frames"] == [{"name": "0x1234"}]
+
+
+def test_standard_input_and_output(heap):
+    with open(heap, "rb") as f:
+        data = f.read()
+    done = run("convert", "-", "-", "--to", "pprof", data=data, text=False)
+    assert done.returncode == 0 and read_pprof(done.stdout)["stacks"] == read_pprof(data)["stacks"]
+    text = ok("convert", "-", "-", "--to", "folded", data="a;b 3\na;c 4\n")
+    assert folded(text) == {"a;b": 3, "a;c": 4}
+
+
+def test_a_flame_graph_and_a_table_of_a_file(heap):
+    out = ok("flame", heap, "--type", "alloc_space", "--width", "80")
+    assert out.splitlines()[:2] == ["alloc_space/bytes", "451 B total, %s" % heap] and "work" in out and "95.3 %" in out
+    assert len(ok("flame", heap, "--type", "alloc_space", "--depth", "1").splitlines()) == 3
+    out = ok("top", heap, "--type", "alloc_space")
+    rows = [line.split() for line in out.splitlines()[3:]]
+    assert [row[-1] for row in rows[:2]] == ["leaf", "work"] and rows[0][:3] == ["420", "B", "93.1"]
+    assert len(ok("top", heap, "--rows", "1").splitlines()) == 4
+    shown, status = on_terminal("top", heap)
+    assert status == 0 and "leaf" in shown, shown  # once, and it ends
+
+
+def test_what_is_wrong_is_said(heap, tmp_path):
+    assert "its ending tells no format" in fails(2, "convert", heap, str(tmp_path / "x.y"))
+    assert "no type has 'cpu'; types are: alloc_objects/count, alloc_space/bytes" in fails(1, "convert", heap, "-", "--to", "folded", "--type", "cpu")
+    assert "more than one type has 'alloc'" in fails(1, "convert", heap, "-", "--to", "folded", "--type", "alloc")
+    assert "nothing-there" in fails(1, "flame", str(tmp_path / "nothing-there"))
+    bad = tmp_path / "bad.pb.gz"
+    bad.write_bytes(open(heap, "rb").read()[:100])
+    out = tmp_path / "kept.folded"
+    out.write_text("kept")
+    assert str(bad) in fails(1, "convert", str(bad), str(out)) and out.read_text() == "kept"
+    assert os.listdir(tmp_path) and not glob.glob(str(tmp_path / "*.partial"))
+    negative = tmp_path / "negative.pb"
+    negative.write_bytes(Pprof(("a", -3), ("b", 5)).encode())
+    assert "speedscope cannot hold the negative value -3" in fails(1, "convert", str(negative), "-", "--to", "speedscope")
+    assert "the sum of a stack is -3" in fails(1, "convert", str(negative), "-", "--to", "folded")
+    empty = tmp_path / "empty.pb"
+    empty.write_bytes(Pprof(types=(("cpu", "nanoseconds"),)).encode())
+    assert "its samples have no stacks" in fails(3, "flame", str(empty), "--format", "pprof")
+    shown, status = on_terminal("convert", heap, "-", "--to", "pprof", stderr_too=True)
+    assert status == 2 and "not for a terminal" in shown
+
+
+# Refused by the decoder; with negative sums; with samples without a stack, which count in no flame graph (docs/formats/flamegraph.md).
+LEFT_OUT = {"pprof/invalid-utf8.pb.gz", "pprof/dotnet-73-function-ids-0.pb", "pprof/go-alloc-space-delta-negative.pb.gz", "pprof/php-wordpress.pb", "pprof/python-austin.pb"}
+
+
+def of_corpus():
+    if not os.path.exists(os.path.join(CORPUS, "MANIFEST.tsv")):
+        return
+    for line in open(os.path.join(CORPUS, "MANIFEST.tsv")).read().splitlines()[1:]:
+        cells = line.split("\t")
+        facts = json.loads(cells[12]) if len(cells) > 12 and cells[12].startswith("{") else {}
+        if cells[3] in ("pprof", "speedscope", "cpuprofile", "heapprofile") and cells[6] == "input" and facts.get("by_type") and cells[2].startswith(cells[3]) and cells[2] not in LEFT_OUT:
+            yield cells[2], facts
+
+
+@pytest.mark.parametrize("name, facts", of_corpus(), ids=[name for name, _ in of_corpus()])
+def test_recorded_files_keep_their_sums_in_every_format(name, facts, tmp_path):
+    path = os.path.join(CORPUS, name)
+    for row in facts["by_type"]:
+        if row["sum"] <= 0 or sum(other["type"] == row["type"] for other in facts["by_type"]) > 1:
+            continue
+        text = ok("convert", path, "-", "--to", "folded", "--type", row["type"])
+        stacks = folded(text)
+        own = {}
+        for stack, value in stacks.items():
+            own[stack.rpartition(";")[2]] = own.get(stack.rpartition(";")[2], 0) + value
+        assert sum(stacks.values()) == row["sum"], (row["type"], sum(stacks.values()))
+        for function, value in row.get("top_self", [])[:3]:
+            if ";" not in function and "\n" not in function:
+                assert own.get(function) == value, (row["type"], function)
+        out = str(tmp_path / "x.pb.gz")
+        ok("convert", path, out, "--type", row["type"])
+        assert folded(ok("convert", out, "-", "--to", "folded", "--type", row["type"])) == stacks
