@@ -89,7 +89,9 @@ static void render_head(const struct exchange *ex, size_t body_bytes, struct buf
         buf_str(b, h->value);
         buf_z(b, "\r\n");
     }
-    if (x->status != 204 && x->status != 304) {
+    if (x->trailers.n) {
+        buf_z(b, "transfer-encoding: chunked\r\n");
+    } else if (x->status != 204 && x->status != 304) {
         buf_z(b, "content-length: ");
         buf_u64(b, body_bytes);
         buf_z(b, "\r\n");
@@ -104,6 +106,30 @@ static void put_head(struct conn *c, const struct exchange *ex, size_t body_byte
         buf_z(b, "connection: close\r\n");
     else if (c->h1.http10)
         buf_z(b, "connection: keep-alive\r\n");
+    conn_put(c, "\r\n", 2);
+}
+
+// An answer with trailers, which only gRPC has, is one chunk with the body, and the empty one that
+// trailers follow.
+static void put_chunk(struct conn *c, const struct exchange *ex, size_t body_bytes)
+{
+    if (ex->x.trailers.n == 0 || body_bytes == 0) return;
+    buf_printf(&c->out, "%zx\r\n", body_bytes);
+}
+
+static void put_tail(struct conn *c, const struct exchange *ex, size_t body_bytes)
+{
+    struct buf *b = &c->out;
+    const struct http_headers *t = &ex->x.trailers;
+    if (t->n == 0) return;
+    buf_z(b, body_bytes ? "\r\n0\r\n" : "0\r\n");
+    for (size_t i = 0; i < t->n; i++) {
+        if (!http_may_answer(&t->v[i])) continue;
+        buf_str(b, t->v[i].name);
+        buf_z(b, ": ");
+        buf_str(b, t->v[i].value);
+        buf_z(b, "\r\n");
+    }
     conn_put(c, "\r\n", 2);
 }
 
@@ -152,6 +178,7 @@ static void h1_answer(struct conn *c, struct exchange *ex)
     str body = exchange_answer(ex);
     put_head(c, ex, body.n);
     if (ex->body_only_head) body.n = 0;
+    put_chunk(c, ex, body.n);
     if (body.n > COPY_MAX) {
         enter(h, H1_WRITE);
         // Borrowed until h1_more, which ends the exchange.
@@ -159,6 +186,7 @@ static void h1_answer(struct conn *c, struct exchange *ex)
         return;
     }
     if (body.n) conn_put(c, body.p, body.n);
+    put_tail(c, ex, body.n);
     exchange_end(ex);
     next_request(c);
 }
@@ -424,6 +452,7 @@ static bool h1_more(struct conn *c)
     struct h1 *h = &c->h1;
     if (h->phase == H1_WRITE) {  // the lent body has been sent
         assert(c->lent.n == 0);
+        put_tail(c, h->exchange, 1);
         exchange_end(h->exchange);
         next_request(c);
         if (c->state != CONN_OPEN) return false;

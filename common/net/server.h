@@ -66,7 +66,7 @@ struct http_exchange {
     // calls app.refuse instead of sending the answer.
     unsigned status;
     struct http_headers answer_headers;
-    struct http_headers trailers;  // HTTP/2 only; without a body they join the head
+    struct http_headers trailers;  // of HTTP/2 without a body they join the head
     struct buf out;                // cap request_memory_max unless the application changes it
     str fixed;
     uint64_t hold_until_mono_ns;  // the loop keeps the answer back until then; no worker waits

@@ -261,7 +261,7 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
         tell_service(x, &e);
         return bare(x, 415, "accept-post", content_type_list);
     }
-    if (c->type->protocol == GRPC && x->version < 20) return bare(x, 505, NULL, NULL);
+    if (c->type->protocol == GRPC && x->version < 11) return bare(x, 505, NULL, NULL);
     assert(!c->begun);
     c->protocol = c->type->protocol;
     x->req.rank = m->rank;

@@ -556,6 +556,8 @@ static void publish(struct program *p)
     router_add_http(outer, admin_routes, admin_route_count, &p->public, p->admin_lanes);
     router_add_http(outer, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
     router_add_http(inner, admin_routes, admin_route_count, &p->internal, p->admin_lanes);
+    router_add_rpc(outer, health_rpc, health_rpc_count, p, p->admin_lanes);
+    router_add_rpc(inner, health_rpc, health_rpc_count, p, p->admin_lanes);
     router_add_rpc(inner, node_rpc, node_rpc_count, p, p->admin_lanes);
     for (size_t k = 0; k < p->unit_count; k++) {
         struct unit *u = &p->units[k];

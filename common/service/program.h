@@ -156,6 +156,10 @@ void node_differs(struct program *p, str node, id128 mine, str theirs);  // rais
 extern const struct rpc_method node_rpc[];  // the internal listener
 extern const size_t node_rpc_count;
 
+// grpc.health.v1 (health.c), on both.
+extern const struct rpc_method health_rpc[];
+extern const size_t health_rpc_count;
+
 // ---- watch.c: a thread that compares identities of other nodes, and that of the store
 
 struct watch *watch_start(struct program *p, err *e) MUST_CHECK;
