@@ -5,6 +5,7 @@
 
 #include "distributor/ingest.h"
 #include "distributor/metrics.h"
+#include "distributor/otlp.h"
 #include "distributor/push.h"
 #include "distributor/state.h"
 #include "push/v1/push.pb-c.h"
@@ -27,6 +28,14 @@ static const struct rpc_method methods[] = {
      .auth = ROUTE_TENANT_WRITE,
      .rank = RANK_PUBLIC,
      .large_body = true},
+    // Without descriptors: the layout is told from the bytes, and JSON has a form of its own.
+    {.path = OTLP_EXPORT,
+     .run = otlp_grpc_run,
+     .refused = otlp_refused,
+     .auth = ROUTE_TENANT_WRITE,
+     .rank = RANK_PUBLIC,
+     .large_body = true,
+     .checks_wire = true},
 };
 
 #define INGEST(path_)                                                                    \
@@ -36,9 +45,18 @@ static const struct rpc_method methods[] = {
         .too_large = ingest_too_large, .refused = ingest_refused                         \
     }
 
+#define OTLP(path_)                                                                         \
+    {                                                                                       \
+        .verbs = "POST", .path = (path_), .run = otlp_http_run, .auth = ROUTE_TENANT_WRITE, \
+        .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true, .raw_body = true,         \
+        .too_large = otlp_too_large, .refused = otlp_refused                                \
+    }
+
 static const struct http_route routes[] = {
     INGEST("/ingest"),
     INGEST("/pyroscope/ingest"),
+    OTLP("/v1development/profiles"),
+    OTLP(OTLP_EXPORT),
 };
 
 // ---- life
