@@ -9,6 +9,7 @@
 #include "distributor/push.h"
 #include "distributor/state.h"
 #include "push/v1/push.pb-c.h"
+#include "service/values.h"
 
 static const struct config_row config_rows[] = {
 #define ROW(...) CONFIG_ROW(struct distributor_config, __VA_ARGS__)
@@ -19,6 +20,7 @@ static const struct config_row config_rows[] = {
 static const struct config_section section =
     CONFIG_SECTION("distributor", config_rows, struct distributor_config);
 
+// The rows of OTLP come last, as its own listeners have only these.
 static const struct rpc_method methods[] = {
     {.path = "/push.v1.PusherService/Push",
      .in = &push__v1__push_request__descriptor,
@@ -58,6 +60,46 @@ static const struct http_route routes[] = {
     OTLP("/v1development/profiles"),
     OTLP(OTLP_EXPORT),
 };
+
+// ---- listeners of OTLP
+
+#define OTLP_METHODS 1
+#define OTLP_ROUTES  2
+
+static const char *grpc_address(const struct config *c)
+{
+    const struct distributor_config *d = config_section(c, "distributor");
+    return d->otlp_grpc_address;
+}
+
+static const char *http_address(const struct config *c)
+{
+    const struct distributor_config *d = config_section(c, "distributor");
+    return d->otlp_http_address;
+}
+
+#define LISTENER(name_, address_)                                                \
+    {                                                                            \
+        .name = "otlp_" name_, .setting = "distributor.otlp_" name_ "_address",  \
+        .address = (address_), .rpc = methods + COUNT(methods) - OTLP_METHODS,   \
+        .rpc_count = OTLP_METHODS, .http = routes + COUNT(routes) - OTLP_ROUTES, \
+        .http_count = OTLP_ROUTES                                                \
+    }
+
+static const struct service_listener listeners[] = {LISTENER("grpc", grpc_address),
+                                                    LISTENER("http", http_address)};
+
+static bool check_address(const char *key, const char *address, err *e)
+{
+    return !address[0] || values_address(str_of(address), true, e) ||
+           err_wrap(e, "distributor.%s", key);
+}
+
+static bool check(const struct config *c, err *e)
+{
+    return check_address("otlp_grpc_address", grpc_address(c), e) &&
+           check_address("otlp_http_address", http_address(c), e);
+}
 
 // ---- life
 
@@ -119,6 +161,9 @@ const struct service distributor = {
     .public_rpc_count = COUNT(methods),
     .public_http = routes,
     .public_http_count = COUNT(routes),
+    .listeners = listeners,
+    .listener_count = COUNT(listeners),
+    .check = check,
     .start = start,
     .ready = ready,
     .stop = stop,

@@ -105,6 +105,11 @@ def store_flags(folder, args):
     return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + os.path.basename(folder)]
 
 
+# Tests run side by side, and the ports of OTLP's listeners are the same for all servers.
+for protocol in ("GRPC", "HTTP"):
+    os.environ.setdefault("FLAMETREE_DISTRIBUTOR_OTLP_%s_ADDRESS" % protocol, "")
+
+
 class Flametree:
     """One process. With `listen` None addresses and the data directory are those of its configuration file."""
 
