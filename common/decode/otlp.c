@@ -234,14 +234,18 @@ bool otlp_open(struct arena *a, str bytes, const struct decode_options *o, struc
     return true;
 }
 
+bool otlp_from_json(struct arena *a, str text, str *out, err *e)
+{
+    bool old = false;
+    if (!otlp_json_read(a, text, OTLP_1_10, out, &old, e)) return false;
+    return !old || otlp_json_read(a, text, OTLP_1_7, out, &old, e);
+}
+
 bool otlp_open_json(struct arena *a, str text, const struct decode_options *o, struct otlp **out,
                     err *e)
 {
-    bool old = false;
     str bytes = {0};
-    if (!otlp_json_read(a, text, OTLP_1_10, &bytes, &old, e)) return false;
-    if (old && !otlp_json_read(a, text, OTLP_1_7, &bytes, &old, e)) return false;
-    return otlp_open(a, bytes, o, out, e);
+    return otlp_from_json(a, text, &bytes, e) && otlp_open(a, bytes, o, out, e);
 }
 
 // ---- labels

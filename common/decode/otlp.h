@@ -54,6 +54,9 @@ bool otlp_open(struct arena *a, str bytes, const struct decode_options *o, struc
 bool otlp_open_json(struct arena *a, str text, const struct decode_options *o, struct otlp **out,
                     err *e) MUST_CHECK;
 
+// JSON as protobuf, in memory of `a`.
+bool otlp_from_json(struct arena *a, str text, str *out, err *e) MUST_CHECK;
+
 // The next part, in memory of `scratch`. Values and timestamps of a sample become its total.
 // Strings are not checked to be UTF-8 (validate_text). *out has its number in each case but the
 // end's.
