@@ -119,3 +119,22 @@ bool cli_otlp_make(struct arena *a, const struct upload_options *o, str bytes, s
     out->bytes = buf_view(&out->body);
     return ok && arena_ok(a, e) && buf_ok(&out->body, e);
 }
+
+bool cli_otlp_accepted(str answer, err *e)
+{
+    uint64_t refused = 0;
+    str why = {0};
+    struct pb_reader r = pb_reader(answer);
+    while (pb_next(&r)) {
+        if (r.field != 1 || r.type != PB_BYTES) continue;
+        struct pb_reader partial = pb_reader(r.bytes);
+        while (pb_next(&partial)) {
+            if (partial.field == 1 && partial.type == PB_VARINT) refused = partial.number;
+            if (partial.field == 2 && partial.type == PB_BYTES) why = partial.bytes;
+        }
+    }
+    if (refused == 0) return pb_done(&r, e);
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the others are stored, but %llu of its profiles were refused: %.*s",
+                   (unsigned long long)refused, STR(why));
+}

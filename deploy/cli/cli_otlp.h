@@ -10,6 +10,10 @@
 // anyone could read has more.
 bool cli_otlp_is(str bytes);
 
+// Does the answer to the request, ExportProfilesServiceResponse, say that all was stored? Otherwise
+// fails with invalid_argument, how many profiles were refused, and why.
+bool cli_otlp_accepted(str answer, err *e) MUST_CHECK;
+
 // Fails as upload_make does; `bytes` may be JSON. out->body becomes the request.
 bool cli_otlp_make(struct arena *a, const struct upload_options *o, str bytes, struct upload *out,
                    err *e) MUST_CHECK;
