@@ -4,11 +4,27 @@
 // functions and mappings that its own samples use, each once.
 #include "base/ulid.h"
 #include "decode/otlp_int.h"
+#include "decode/quick.h"
 #include "decode/symbol.h"
 #include "model/symbols.h"
 
 #define TRACE_BYTES 16
 #define SPAN_BYTES  8
+
+// May quick.h read this message of the request?
+static bool has_slack(const struct otlp *d, str message)
+{
+    return (size_t)(d->all.p + d->all.n - (message.p + message.n)) >= QUICK_SLACK;
+}
+
+// A message of numbers: v[field] for fields up to 4, zero for those that are not there. False if it
+// has others.
+static bool read_numbers(const struct otlp *d, str message, uint64_t v[5])
+{
+    const uint8_t *at = (const uint8_t *)message.p;
+    memset(v, 0, 5 * sizeof *v);
+    return message.n && has_slack(d, message) && quick_numbers(at, at + message.n, v, 4);
+}
 
 static bool full(const struct otlp_part *x, err *e)
 {
@@ -104,6 +120,12 @@ static bool mapping_of(struct otlp_part *x, uint64_t idx, bool named, uint32_t *
 
 static bool read_function(struct otlp_part *x, str row, struct profile_function *f, err *e)
 {
+    uint64_t v[5];
+    if (read_numbers(x->d, row, v)) {
+        f->start_line = (int64_t)v[4];
+        return text(x, v[1], &f->name, e) && text(x, v[2], &f->system_name, e) &&
+               text(x, v[3], &f->filename, e);
+    }
     struct pb_reader r = pb_reader(row);
     while (pb_next(&r)) {
         if (r.type != PB_VARINT) continue;
@@ -141,7 +163,13 @@ static bool add_line(struct otlp_part *x, str message, struct profile_location *
     struct profile *p = x->p;
     struct profile_line line = {0};
     uint64_t function = 0;
+    uint64_t v[5];
     struct pb_reader r = pb_reader(message);
+    if (read_numbers(x->d, message, v)) {
+        function = v[1];
+        line.line = (int64_t)v[2];
+        r.at = r.end;
+    }
     while (pb_next(&r)) {
         if (r.type != PB_VARINT) continue;
         if (r.field == 1) function = r.number;
@@ -172,14 +200,11 @@ static bool read_location(struct otlp_part *x, str row, struct profile_location 
     return pb_done(&r, e) && mapping_of(x, mapping, l->line_count > 0, &l->mapping, e);
 }
 
+// The row + 1 of a location that is not in the part yet.
 static bool location_of(struct otlp_part *x, uint64_t idx, uint32_t *out, err *e)
 {
     struct otlp *d = x->d;
     struct profile *p = x->p;
-    if (idx < d->tables[OTLP_LOCATIONS].n && d->location_rows[idx]) {
-        *out = d->location_rows[idx] - 1;
-        return true;
-    }
     str row = {0};
     struct profile_location l = {.first_line = p->line_count};
     if (!otlp_row(d, OTLP_LOCATIONS, idx, &row, e) || !read_location(x, row, &l, e)) return false;
@@ -189,28 +214,49 @@ static bool location_of(struct otlp_part *x, uint64_t idx, uint32_t *out, err *e
     }
     x->locations[p->location_count] = (uint32_t)idx;
     p->locations[p->location_count++] = l;
-    d->location_rows[idx] = p->location_count;
-    *out = p->location_count - 1;
+    *out = d->location_rows[idx] = p->location_count;
     return true;
 }
 
+static bool reserve(struct otlp_part *x, size_t n, err *e)
+{
+    struct profile *p = x->p;
+    return arena_grow(x->a, &p->stack_locations, &x->stack_cap, p->stack_location_count + n,
+                      sizeof *p->stack_locations) ||
+           full(x, e);
+}
+
+// Adds a location, for which there is room.
 static bool push(struct otlp_part *x, uint64_t idx, err *e)
 {
     struct profile *p = x->p;
-    uint32_t row = 0;
-    if (!location_of(x, idx, &row, e)) return false;
-    if (!arena_grow(x->a, &p->stack_locations, &x->stack_cap, (size_t)p->stack_location_count + 1,
-                    sizeof *p->stack_locations)) {
-        return full(x, e);
-    }
-    p->stack_locations[p->stack_location_count++] = row;
+    const struct otlp *d = x->d;
+    assert(p->stack_location_count < x->stack_cap);
+    uint32_t row = idx < d->tables[OTLP_LOCATIONS].n ? d->location_rows[idx] : 0;
+    // Most locations of a stack are in the part already.
+    if (row == 0 && !location_of(x, idx, &row, e)) return false;
+    p->stack_locations[p->stack_location_count++] = row - 1;
     return true;
+}
+
+// Location indices, packed or not.
+static bool push_all(struct otlp_part *x, struct pb_reader *r, err *e)
+{
+    const uint8_t *at = NULL;
+    uint64_t idx = 0;
+    // Each takes a byte at least.
+    if (!reserve(x, r->type == PB_BYTES ? r->bytes.n : 1, e)) return false;
+    while (pb_packed_next(r, &at, &idx)) {
+        if (!push(x, idx, e)) return false;
+    }
+    return pb_done(r, e);
 }
 
 static bool add_stack(struct otlp_part *x, const struct otlp_sample *s, err *e)
 {
     struct otlp *d = x->d;
     if (d->layout == OTLP_1_7) {
+        if (!reserve(x, s->length, e)) return false;
         for (uint64_t i = 0; i < s->length; i++) {
             if (!push(x, d->indices[s->stack + i], e)) return false;
         }
@@ -221,11 +267,7 @@ static bool add_stack(struct otlp_part *x, const struct otlp_sample *s, err *e)
     struct pb_reader r = pb_reader(row);
     while (pb_next(&r)) {
         if (r.field != 1 || (r.type != PB_BYTES && r.type != PB_VARINT)) continue;
-        const uint8_t *at = NULL;
-        uint64_t idx = 0;
-        while (pb_packed_next(&r, &at, &idx)) {
-            if (!push(x, idx, e)) return false;
-        }
+        if (!push_all(x, &r, e)) return false;
     }
     return pb_done(&r, e);
 }

@@ -32,6 +32,12 @@ static bool check_index(const struct otlp *d, enum otlp_table table, uint64_t id
 bool otlp_row(const struct otlp *d, enum otlp_table table, uint64_t idx, str *row, err *e)
 {
     if (!check_index(d, table, idx, e)) return false;
+    const uint8_t *at = (const uint8_t *)d->all.p + d->tables[table].at[idx];
+    // A tag and a length of one byte each, as most rows have.
+    if (at[0] < 0x80 && at[1] < 0x80) {
+        *row = str_make(at + 2, at[1]);
+        return true;
+    }
     struct pb_reader r = pb_reader(str_slice(d->all, d->tables[table].at[idx], d->all.n));
     bool ok = pb_next(&r);
     assert(ok && r.type == PB_BYTES);  // as when the table was made
