@@ -52,7 +52,7 @@ def free_port():
 @pytest.fixture
 def collector(server, go_program, tmp_path):
     """collector(exporter, settings): the address for gRPC of a Collector that sends on what it gets."""
-    program, running = go_program("otel", "build"), []
+    program, running = go_program("otel", "build", "-trimpath"), []
 
     def start(exporter, **settings):
         port = free_port()

@@ -325,7 +325,7 @@ static void references_of_resources_are_resolved(void **state)
     put_rows(&w);
     uint64_t key = ow_string(&w, "service.name");
     uint64_t value = ow_string(&w, "shop");
-    size_t m = pb_begin(&w.labels, 1);  // key_strindex and string_value_strindex
+    size_t m = pb_begin(&w.labels, 1);  // both as references
     pb_put_u64(&w.labels, 3, key);
     size_t inner = pb_begin(&w.labels, 2);
     pb_put_u64(&w.labels, 8, value);
