@@ -65,6 +65,7 @@ static bool take_all(struct request *q, struct otlp *d, struct outcome *out, err
     scratch.setting = in->a->setting;
     while (alive && step != OTLP_END) {
         uint32_t refused = in->refused;
+        scratch.cap = in->a->cap - in->a->used;
         step = otlp_next(d, &scratch, &p, &why);
         if (step == OTLP_PROFILE) take_profile(q, &scratch, &p);
         if (step == OTLP_REFUSED) refuse_profile(q, &p, &why);
@@ -75,6 +76,11 @@ static bool take_all(struct request *q, struct otlp *d, struct outcome *out, err
         }
         arena_release(&scratch);
         alive = req_alive(q->req, e);
+        // For want of memory the request is to come again as a whole: nothing is stored yet.
+        if (step == OTLP_REFUSED && why.code == ERR_RESOURCE_EXHAUSTED) {
+            *e = why;
+            alive = false;
+        }
     }
     return alive;
 }
