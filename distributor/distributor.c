@@ -5,9 +5,11 @@
 
 #include "distributor/ingest.h"
 #include "distributor/metrics.h"
+#include "distributor/otlp.h"
 #include "distributor/push.h"
 #include "distributor/state.h"
 #include "push/v1/push.pb-c.h"
+#include "service/values.h"
 
 static const struct config_row config_rows[] = {
 #define ROW(...) CONFIG_ROW(struct distributor_config, __VA_ARGS__)
@@ -18,6 +20,7 @@ static const struct config_row config_rows[] = {
 static const struct config_section section =
     CONFIG_SECTION("distributor", config_rows, struct distributor_config);
 
+// The rows of OTLP come last, as its own listeners have only these.
 static const struct rpc_method methods[] = {
     {.path = "/push.v1.PusherService/Push",
      .in = &push__v1__push_request__descriptor,
@@ -27,6 +30,14 @@ static const struct rpc_method methods[] = {
      .auth = ROUTE_TENANT_WRITE,
      .rank = RANK_PUBLIC,
      .large_body = true},
+    // Without descriptors: the layout is told from the bytes, and JSON has a form of its own.
+    {.path = OTLP_EXPORT,
+     .run = otlp_grpc_run,
+     .refused = otlp_refused,
+     .auth = ROUTE_TENANT_WRITE,
+     .rank = RANK_PUBLIC,
+     .large_body = true,
+     .checks_wire = true},
 };
 
 #define INGEST(path_)                                                                    \
@@ -36,10 +47,59 @@ static const struct rpc_method methods[] = {
         .too_large = ingest_too_large, .refused = ingest_refused                         \
     }
 
+#define OTLP(path_)                                                                         \
+    {                                                                                       \
+        .verbs = "POST", .path = (path_), .run = otlp_http_run, .auth = ROUTE_TENANT_WRITE, \
+        .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true, .raw_body = true,         \
+        .too_large = otlp_too_large, .refused = otlp_refused                                \
+    }
+
 static const struct http_route routes[] = {
     INGEST("/ingest"),
     INGEST("/pyroscope/ingest"),
+    OTLP("/v1development/profiles"),
+    OTLP(OTLP_EXPORT),
 };
+
+// ---- listeners of OTLP
+
+#define OTLP_METHODS 1
+#define OTLP_ROUTES  2
+
+static const char *grpc_address(const struct config *c)
+{
+    const struct distributor_config *d = config_section(c, "distributor");
+    return d->otlp_grpc_address;
+}
+
+static const char *http_address(const struct config *c)
+{
+    const struct distributor_config *d = config_section(c, "distributor");
+    return d->otlp_http_address;
+}
+
+#define LISTENER(name_, address_)                                                \
+    {                                                                            \
+        .name = "otlp_" name_, .setting = "distributor.otlp_" name_ "_address",  \
+        .address = (address_), .rpc = methods + COUNT(methods) - OTLP_METHODS,   \
+        .rpc_count = OTLP_METHODS, .http = routes + COUNT(routes) - OTLP_ROUTES, \
+        .http_count = OTLP_ROUTES                                                \
+    }
+
+static const struct service_listener listeners[] = {LISTENER("grpc", grpc_address),
+                                                    LISTENER("http", http_address)};
+
+static bool check_address(const char *key, const char *address, err *e)
+{
+    return !address[0] || values_address(str_of(address), true, e) ||
+           err_wrap(e, "distributor.%s", key);
+}
+
+static bool check(const struct config *c, err *e)
+{
+    return check_address("otlp_grpc_address", grpc_address(c), e) &&
+           check_address("otlp_http_address", http_address(c), e);
+}
 
 // ---- life
 
@@ -101,6 +161,9 @@ const struct service distributor = {
     .public_rpc_count = COUNT(methods),
     .public_http = routes,
     .public_http_count = COUNT(routes),
+    .listeners = listeners,
+    .listener_count = COUNT(listeners),
+    .check = check,
     .start = start,
     .ready = ready,
     .stop = stop,

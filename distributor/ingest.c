@@ -514,12 +514,13 @@ static bool run_upload(struct upload *u, err *e)
     abort();  // read_parameters knows no other format
 }
 
-void ingest_too_large(void *self, const struct http_exchange *x)
+const char *ingest_too_large(void *self, struct http_exchange *x)
 {
     (void)self;
     str values[] = {str_of(discard_name(DISCARD_BODY_SIZE_LIMIT)), x->req.tenant};
     metric_add_set(&distributor_discarded_samples, values, 1);
     metric_add_set(&distributor_discarded_bytes, values, x->body_max);
+    return NULL;
 }
 
 void ingest_refused(void *self, const struct http_exchange *x, const err *e)

@@ -76,6 +76,9 @@ bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 
+// About what a profile takes as pprof, which is what Pyroscope counts against limits.
+size_t decode_pprof_size(const struct profile *p);
+
 // The language that a string of a profile suggests by its ending or beginning, such as "go" for
 // ".go"; empty if none. profile.language_hint is the first string of a profile that suggests one.
 str decode_language(str symbol);

@@ -309,19 +309,6 @@ static bool make_tables(struct copying *x, const struct jfr_samples *all, err *e
     return arena_ok(a, e);
 }
 
-// About what the profile takes as pprof, which is what Pyroscope counts against limits: a recording
-// holds much that is not in its profiles.
-static size_t pprof_bytes(const struct profile *p)
-{
-    size_t n = (size_t)p->function_count * 10 + (size_t)p->location_count * 12 +
-               (size_t)p->stack_location_count * 2 + (size_t)p->label_count * 8 +
-               (size_t)p->sample_count * (8 + 5 * (size_t)p->type_count);
-    for (uint32_t i = 0; i < p->function_count; i++) {
-        n += p->functions[i].name.n;
-    }
-    return n;
-}
-
 static bool make_profile(struct jfr *d, enum jfr_profile_kind kind, struct profile *p, err *e)
 {
     const struct jfr_samples *all = &d->build.samples[kind];
@@ -348,7 +335,8 @@ static bool make_profile(struct jfr *d, enum jfr_profile_kind kind, struct profi
         memcpy(&p->values[(size_t)i * p->type_count], s->values, p->type_count * sizeof(int64_t));
     }
     p->sample_count = all->count;
-    p->encoded_bytes = pprof_bytes(p);
+    // A recording holds much that is not in its profiles.
+    p->encoded_bytes = decode_pprof_size(p);
     return arena_ok(d->a, e);
 }
 

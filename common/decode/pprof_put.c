@@ -177,3 +177,14 @@ bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out,
     map_release(&w.index);
     return !w.failed && buf_ok(out, e);
 }
+
+size_t decode_pprof_size(const struct profile *p)
+{
+    size_t n = (size_t)p->function_count * 10 + (size_t)p->location_count * 12 +
+               (size_t)p->stack_location_count * 2 + (size_t)p->label_count * 8 +
+               (size_t)p->sample_count * (8 + 5 * (size_t)p->type_count);
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        n += p->functions[i].name.n;
+    }
+    return n;
+}

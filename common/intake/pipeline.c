@@ -43,6 +43,7 @@ static void lose(struct pipeline *in, enum discard_reason why, size_t bytes)
 void pipeline_refuse(struct pipeline *in, enum discard_reason why, size_t bytes, const err *e)
 {
     lose(in, why, bytes);
+    in->refused++;
     pipeline_fail(in, why, e);
 }
 

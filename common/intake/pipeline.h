@@ -26,6 +26,7 @@ struct pipeline {
     struct discards discards;
     uint32_t received;        // profiles that were offered
     uint64_t received_bytes;  // uncompressed
+    uint32_t refused;         // profiles that were refused; those that sampling drops are not
     uint64_t stored;          // profiles with records in the send buffer
     uint64_t cut;             // samples of these whose stacks were too deep and were cut
     void (*lost)(void *arg, enum discard_reason why, size_t bytes);  // for each loss; or NULL

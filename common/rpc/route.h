@@ -72,8 +72,8 @@ struct http_route {
     bool raw_body;  // handler calls route_body itself; otherwise it finds an inflated body
 
     // Called for a body over its limit (x->body_max), which is refused before run. On the loop. Or
-    // NULL.
-    void (*too_large)(void *service, const struct http_exchange *x);
+    // NULL. Returns the end of the answer's message, or NULL for the general one.
+    const char *(*too_large)(void *service, struct http_exchange *x);
 
     refused_fn *refused;  // or NULL
 };

@@ -371,8 +371,9 @@ static void on_refuse(void *self, struct http_exchange *x, const err *e)
         return answer_error(x, &fault);
     }
     if (status == 413) {
-        if (c && c->row->http->too_large) c->row->http->too_large(c->row->service, x);
-        return plain_too_large(x, e->msg);
+        const char *msg = NULL;
+        if (c && c->row->http->too_large) msg = c->row->http->too_large(c->row->service, x);
+        return plain_too_large(x, msg ? msg : e->msg);
     }
     error_note(x, e);
     route_error(x, status ? status : err_http_status(e->code), e->code, e->msg);

@@ -133,7 +133,7 @@ bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
 }
 
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
-                         const char *admin, err *e)
+                         const char *admin, str more, err *e)
 {
     char path[PATH_MAX];
     if (!join(path, d->path, "run/ports.json", e)) return false;
@@ -145,6 +145,7 @@ bool datadir_write_ports(const struct datadir *d, unsigned public_port, const ch
         buf_z(&text, ",\"admin\":");
         json_put_string(&text, str_of(admin));
     }
+    buf_str(&text, more);
     buf_z(&text, "}\n");
     bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
     buf_release(&text);

@@ -38,6 +38,7 @@ bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, 
 bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e) MUST_CHECK;
 
 // Writes run/ports.json, which has the ports of the listeners. admin: "" without such a listener.
+// more: members of the JSON object for other listeners, each with a comma before it.
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
-                         const char *admin, err *e) MUST_CHECK;
+                         const char *admin, str more, err *e) MUST_CHECK;
 void datadir_remove_ports(const struct datadir *d);

@@ -256,6 +256,7 @@ static bool open_public(struct program *p, err *e)
     if (!open_front(p, &p->public, &o, e)) return false;
     name_listener(p->public_address, sizeof p->public_address, s->listen,
                   server_port(p->public.server));
+    doors_open(p, &o);
     return true;
 }
 
@@ -376,6 +377,7 @@ void program_reload_tls(struct program *p)
         tell_reload("public_listener", server_reload_tls(p->public.server, &e), &e);
     if (s->tls_cert_file[0] && p->admin.server)
         tell_reload("admin_listener", server_reload_tls(p->admin.server, &e), &e);
+    if (s->tls_cert_file[0]) doors_reload_tls(p, tell_reload);
     if (!i->tls_cert_file[0]) return;
     if (!str_starts(str_of(p->internal_address), S("unix:")))
         tell_reload("internal_listener", server_reload_tls(p->internal.server, &e), &e);
@@ -470,8 +472,13 @@ bool program_open(struct program *p, err *e)
     log_info(NULL, "process.listening", "public_port=%u internal=%s admin=%s id=%s",
              p->process.public_port, p->internal_address,
              p->admin.server ? p->admin_address : ADMIN_PUBLIC, p->id);
-    return datadir_write_ports(&p->datadir, p->process.public_port, p->internal_address,
-                               p->admin_address, e);
+    struct buf doors;
+    buf_init(&doors, NULL, (size_t)DOORS_MAX * ADDRESS_MAX);
+    doors_print(p, &doors);
+    bool ok = datadir_write_ports(&p->datadir, p->process.public_port, p->internal_address,
+                                  p->admin_address, buf_view(&doors), e);
+    buf_release(&doors);
+    return ok;
 }
 
 static unsigned long long ms_since(uint64_t begin_mono_ns)
@@ -570,6 +577,7 @@ static void publish(struct program *p)
     if (p->admin.server) publish_admin(p, public);
     front_publish(&p->internal, inner);  // first: the public side may ask it at once
     front_publish(&p->public, outer);
+    doors_publish(p, &public);
 }
 
 // Is one of the services a distributor, which takes pushes at the public listener?
@@ -639,6 +647,8 @@ void program_drain(struct program *p)
     uint64_t deadline = begin + timeout_ns;
     server_drain(p->public.server, timeout_ns);
     uint64_t now = clock_mono_ns();
+    doors_drain(p, now < deadline ? deadline - now : 0);
+    now = clock_mono_ns();
     server_drain(p->internal.server, now < deadline ? deadline - now : 0);
     now = clock_mono_ns();
     if (p->admin.server) server_drain(p->admin.server, now < deadline ? deadline - now : 0);
@@ -663,10 +673,12 @@ void program_close(struct program *p)
     // After a failed start the listeners are still open and have answered "starting" until here.
     // The order below: no new requests, no running jobs, then what the jobs used.
     if (p->public.server) server_drain(p->public.server, 0);
+    doors_drain(p, 0);
     if (p->internal.server) server_drain(p->internal.server, 0);
     if (p->admin.server) server_drain(p->admin.server, 0);
     each_lane(p, lane_drain);
     if (p->public.server) server_close(p->public.server);
+    doors_close(p);
     if (p->internal.server) server_close(p->internal.server);
     if (p->admin.server) server_close(p->admin.server);
     for (size_t i = p->unit_count; i-- > 0;) {
@@ -680,6 +692,7 @@ void program_close(struct program *p)
     // After the services and before the clients: nobody reads or writes any more.
     storage_close(p);
     if (p->public.router) router_free(p->public.router);
+    doors_free(p);
     if (p->internal.router) router_free(p->internal.router);
     if (p->admin.router) router_free(p->admin.router);
     each_lane(p, lane_free);

@@ -24,6 +24,8 @@
 
 #define LOOPS_MAX    64
 #define SERVICES_MAX 8
+#define DOORS_MAX    4
+#define ADDRESS_MAX  300
 
 enum program_state {
     PROGRAM_STARTING,
@@ -49,6 +51,14 @@ struct front {
     bool tells_all;  // has the pages that tell about all tenants
 };
 
+// A listener of a service (struct service_listener).
+struct door {
+    const struct service_listener *of;
+    struct unit *unit;
+    char address[ADDRESS_MAX];
+    struct front front;
+};
+
 struct program {
     struct config *config;
     struct tenants *tenants;
@@ -72,8 +82,10 @@ struct program {
     struct front internal;
     struct front admin;  // of pages about all tenants; without server: `public` has them
     char internal_address[PATH_MAX + 8];
-    char public_address[300];
-    char admin_address[300];          // empty: there is no such listener
+    char public_address[ADDRESS_MAX];
+    char admin_address[ADDRESS_MAX];  // empty: there is no such listener
+    struct door doors[DOORS_MAX];     // those that are open
+    size_t door_count;
     struct selfprofile *selfprofile;  // or NULL
     char id[256];
     struct node_identity identity;  // changes only before the routers are published
@@ -106,6 +118,16 @@ bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then
 void program_reload_tls(struct program *p);                // logs the results
 void program_drain(struct program *p);
 void program_close(struct program *p);  // also after a start that failed half-way
+
+// ---- doors.c: listeners of services; without one that cannot be opened the process goes on
+
+void doors_open(struct program *p, const struct server_options *common);
+void doors_publish(struct program *p, const struct router_options *o);
+void doors_reload_tls(struct program *p, void (*tell)(const char *of, bool ok, const err *e));
+void doors_drain(struct program *p, uint64_t timeout_ns);  // tells all, then waits
+void doors_close(struct program *p);
+void doors_free(struct program *p);                          // their routers, once no handler runs
+void doors_print(const struct program *p, struct buf *out);  // for ports.json
 
 // ---- storage.c: the store of objects, open while services run
 

@@ -52,6 +52,21 @@ bool process_cluster(const struct process *process, id128 *cluster);
 bool node_is_twin(const struct node_identity *me, const struct node_identity *other);
 void node_tell_twin(const struct process *process, const struct node_identity *other);
 
+// One more listener for clients, at the port that a protocol's clients know. It has the TLS files,
+// limits and tenants of the public one. If it cannot be opened, that is logged and the process goes
+// on without it.
+struct service_listener {
+    const char *name;     // in logs and metrics
+    const char *setting;  // that has its address
+    // The address; empty: no such listener. Without a host (":4317") the host is that of
+    // server.listen.
+    const char *(*address)(const struct config *c);
+    const struct rpc_method *rpc;  // rows that it answers, all of them rows of the service
+    size_t rpc_count;
+    const struct http_route *http;
+    size_t http_count;
+};
+
 struct service {
     const char *name;
     const struct config_section *config;  // or NULL
@@ -63,6 +78,8 @@ struct service {
     size_t public_http_count;
     const struct rpc_method *internal_rpc;
     size_t internal_rpc_count;
+    const struct service_listener *listeners;
+    size_t listener_count;
 
     // A file below the data directory that exists once the service has stored data there; NULL: it
     // stores none. If it is gone, the directory was replaced (datadir.h).

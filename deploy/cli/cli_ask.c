@@ -234,6 +234,20 @@ static bool error_of(struct arena *a, str body, str *code, str *message)
     return t == JSON_OBJECT_END && (code->n || message->n);
 }
 
+// The same of google.rpc.Status, with which requests of OTLP are refused.
+static bool status_of(str type, str body, str *code, str *message)
+{
+    err ignored = {0};
+    if (!str_is(type, "application/x-protobuf")) return false;
+    struct pb_reader r = pb_reader(body);
+    while (pb_next(&r)) {
+        bool known = r.field == 1 && r.type == PB_VARINT && r.number <= ERR_UNAUTHENTICATED;
+        if (known) *code = str_of(err_name((enum err_code)r.number));
+        if (r.field == 2 && r.type == PB_BYTES) *message = r.bytes;
+    }
+    return pb_done(&r, &ignored) && message->n > 0;
+}
+
 // The text of a page: without tags, and with single spaces.
 static str piece_of(struct arena *a, str body, bool is_html)
 {
@@ -278,7 +292,8 @@ static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
     str message = {0};
     str type = http_headers_get(&h->answer_headers, "content-type");
     str location = http_headers_get(&h->answer_headers, "location");
-    if (error_of(a, str_slice(body, 0, ERROR_BODY_MAX), &code, &message)) {
+    if (status_of(type, body, &code, &message) ||
+        error_of(a, str_slice(body, 0, ERROR_BODY_MAX), &code, &message)) {
         if (code.n == 0) code = S("unknown");
         err_set(e, err_code_of(code.p, code.n), "%u %.*s: %.*s", h->status, STR(code),
                 STR(message));

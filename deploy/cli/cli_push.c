@@ -8,6 +8,7 @@
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
 #include "deploy/cli/cli_given_labels.h"
+#include "deploy/cli/cli_otlp.h"
 #include "deploy/cli/cli_retry.h"
 #include "deploy/cli/cli_upload.h"
 #include "sys/clock.h"
@@ -155,6 +156,7 @@ static void finish(struct push *p, struct slot *s)
         ok = cli_call_wait(c, &s->call, &body, &e);
         bool again = !ok && attempt < p->retries && cli_may_pass(&s->call, &e);
         int64_t pause = again ? cli_pause_of(&s->call, attempt) : 0;
+        if (ok && s->upload.format == UPLOAD_OTLP) ok = cli_otlp_accepted(body, &e);
         cli_call_release(&s->call);  // after cli_may_pass and cli_pause_of, which read the answer
         if (!again) break;
         c->hint[0] = '\0';

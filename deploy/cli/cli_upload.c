@@ -10,6 +10,7 @@
 #include "decode/jfr.h"
 #include "decode/perf.h"
 #include "deploy/cli/cli_formats.h"
+#include "deploy/cli/cli_otlp.h"
 #include "distributor/ingest_type.h"
 
 #define INFLATED_MAX    ((size_t)2 << 30)
@@ -37,6 +38,7 @@ static const struct {
     [UPLOAD_SPEEDSCOPE] = {S_INIT("speedscope")},
     [UPLOAD_TRIE] = {S_INIT("trie")},
     [UPLOAD_TREE] = {S_INIT("tree")},
+    [UPLOAD_OTLP] = {S_INIT("otlp")},
     [UPLOAD_CPUPROFILE] = {S_INIT("cpuprofile")},
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
 };
@@ -82,6 +84,7 @@ static bool is_pprof(str bytes)
 static enum upload_format json_format(str bytes)
 {
     if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
+    if (str_contains(bytes, S("\"resourceProfiles\""))) return UPLOAD_OTLP;
     if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;
     if (str_contains(bytes, S("\"selfSize\""))) return UPLOAD_HEAPPROFILE;
     bool samples = str_contains(bytes, S("\"hitCount\"")) || str_contains(bytes, S("\"samples\""));
@@ -106,12 +109,14 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
         *format = UPLOAD_PERF;
     } else if (is_folded(bytes)) {
         *format = UPLOAD_FOLDED;
+    } else if (cli_otlp_is(bytes)) {
+        *format = UPLOAD_OTLP;
     } else if (is_pprof(bytes)) {
         *format = UPLOAD_PPROF;
     } else {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
-                       "nor speedscope nor "
+                       "nor speedscope nor OTLP nor "
                        "a profile of V8; `flametree formats` lists all formats");
     }
     return true;
@@ -434,6 +439,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {
         ok = make_pprof(a, o, service, bytes, plain, out, e);
+    } else if (ok && out->format == UPLOAD_OTLP) {
+        ok = cli_otlp_make(a, o, plain, out, e);
     } else if (ok && out->format == UPLOAD_PERF) {
         ok = collapse(out, plain, e) && make_ingest(a, o, service, buf_view(&out->body), out, e);
     } else if (ok) {

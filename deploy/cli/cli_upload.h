@@ -2,8 +2,9 @@
 //
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
-// pprof goes through Push, all others through /ingest with the format's name. A format that servers
-// of this version cannot read (common/decode/formats.def) is refused here.
+// pprof goes through Push, OTLP as OTLP over HTTP, all others through /ingest with the format's
+// name. A format that servers of this version cannot read (common/decode/formats.def) is refused
+// here.
 #pragma once
 
 #include "model/label.h"
@@ -18,6 +19,7 @@ enum upload_format {
     UPLOAD_SPEEDSCOPE,
     UPLOAD_TRIE,
     UPLOAD_TREE,
+    UPLOAD_OTLP,
     UPLOAD_CPUPROFILE,  // these two made pprof of here
     UPLOAD_HEAPPROFILE
 };

@@ -2,8 +2,8 @@
 //
 // bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
 // on one core.
-// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded|jfr FILE... - the same
-// for another format, decoding alone: a line per file.
+// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded|jfr|otlp FILE... - the
+// same for another format, decoding alone: a line per file.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
@@ -13,6 +13,7 @@
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/compress.h"
 #include "decode/jfr.h"
+#include "decode/otlp.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
 #include "service/process.h"
@@ -235,6 +236,25 @@ static bool jfr(struct arena *a, str bytes, const struct decode_options *o, stru
     return ok;
 }
 
+// Part by part, as the distributor does.
+static bool otlp(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 err *e)
+{
+    struct otlp *d = NULL;
+    struct arena scratch;
+    enum otlp_step step = OTLP_PROFILE;
+    bool json = bytes.n && bytes.p[0] == '{';
+    if (!(json ? otlp_open_json(a, bytes, o, &d, e) : otlp_open(a, bytes, o, &d, e))) return false;
+    arena_init(&scratch, NULL, ARENA_MAX);
+    while (step == OTLP_PROFILE) {
+        struct otlp_profile p = {0};
+        step = otlp_next(d, &scratch, &p, e);
+        out->count += step == OTLP_PROFILE;
+        arena_release(&scratch);
+    }
+    return step == OTLP_END;
+}
+
 static const struct {
     const char *name;
     decoder *decode;
@@ -244,7 +264,8 @@ static const struct {
                {"cpuprofile", decode_cpuprofile},
                {"heapprofile", decode_heapprofile},
                {"folded", folded},
-               {"jfr", jfr}};
+               {"jfr", jfr},
+               {"otlp", otlp}};
 
 static decoder *format_decoder;
 

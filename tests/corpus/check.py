@@ -28,7 +28,7 @@ REFUSED = {
     "derived/huge-name-length.tree": ("tree", "tree node name length 1099511627776 exceeds"),
     "speedscope/invalid-out-of-order-events.json": ("speedscope", "event "),
 }
-FORMATS = ("pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
+FORMATS = ("otlp", "pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
 # Dropped on purpose: facts change by one sample of value 1 in the first type and its stack.
 DANGLING = {"derived/pprof-dangling-location.pb": {"samples": -1, "stacks": -1}}
 
@@ -170,7 +170,44 @@ def check_jfr(program, name, expected):
     return wrong
 
 
+def otlp_facts(lines):
+    """The profiles of a request by their type as it was sent: CPU samples are stored as the time that they stand for."""
+    types = {}
+    for line in lines:
+        if "types" not in line:
+            at["samples"].append(line)
+            continue
+        (type, unit), period_type, period = line["types"][0], line["period_type"], line["period"]
+        cpu = [type, unit] == ["cpu", "nanoseconds"] == period_type
+        sent = "%s/%s per %s:%d" % ("samples" if cpu else type, "count" if cpu else unit, "/".join(period_type), period)
+        at = types.setdefault(sent, {"profiles": 0, "samples": [], "scale": period if cpu else 1})
+        at["profiles"] += 1
+    facts = []
+    for sent, t in sorted(types.items()):
+        for s in t["samples"]:
+            assert s["values"][0] % t["scale"] == 0, s
+            s["values"][0] //= t["scale"]
+        facts.append({"type": sent, "profiles": t["profiles"], "samples": len(t["samples"]), "stacks": len({tuple(s["stack"]) for s in t["samples"]}),
+                      **measures(t["samples"], 0)})
+        del facts[-1]["nonzero_stacks"]
+    return facts
+
+
+def check_otlp(program, name, expected):
+    head, *lines = dump(program, "otlp", os.path.join(CORPUS, name))
+    if "problems" in expected or "error" in head:
+        layouts = all(layout in head.get("message", "") for layout in ("1.10", "1.9", "1.8", "1.7"))
+        return [] if "problems" in expected and layouts else ["expected %s, got %s" % (expected.get("problems", "profiles"), head)]
+    (layout,) = expected["layouts"]
+    wrong = [] if head["layout"] == {"1.9": "1.8", "json": "1.10"}.get(layout, layout) else ["layout %s, expected %s" % (head["layout"], layout)]
+    wanted = [{k: v for k, v in t.items() if k != "timestamps"} for t in expected["by_type"]]
+    linked = sum(any(key == "span_id" for key, _ in line["labels"]) for line in lines if "labels" in line)
+    return wrong + compare(name, {"by_type": otlp_facts(lines), "samples_with_link": linked}, {"by_type": wanted, "samples_with_link": expected["samples_with_link"]})
+
+
 def check(program, name, form, expected):
+    if form == "otlp":
+        return check_otlp(program, name, expected)
     if form == "jfr":
         return check_jfr(program, name, expected)
     if form == "perf":
@@ -211,6 +248,7 @@ def main():
     for row in rows:
         name, form, family = row[2], row[3], row[4]
         form = family if form == "derived" else form
+        form = "otlp" if name.startswith("otlp/") else form
         if form not in FORMATS or "/golden/" in name or "/aux/" in name or (wanted and not any(w in name for w in wanted)):
             continue
         wrong = check(program, name, form, json.loads(row[12]))

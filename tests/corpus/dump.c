@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // corpus_dump FORMAT FILE - what a decoder made of a file, as JSON lines for check.py: first the
-// head, then a line per sample; of a recording so for each of its profiles. On a refusal one line
-// {"error": code, "message": text} instead.
+// head, then a line per sample; of a recording, and of OTLP, so for each of its profiles. On a
+// refusal one line {"error": code, "message": text} instead. OTLP begins with a line about the
+// message.
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "decode/decode.h"
 #include "decode/jfr.h"
+#include "decode/otlp.h"
 #include "decode/perf.h"
 
 #include <inttypes.h>
@@ -162,6 +165,42 @@ static bool decode_file(struct arena *a, const char *format, str bytes, struct d
     return decode_pprof(a, bytes, &o, d, NULL, e);
 }
 
+static void put_profile(struct buf *b, const struct profile *p)
+{
+    put_head(b, p);
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        put_sample(b, p, i);
+}
+
+static bool put_otlp(struct buf *b, struct arena *a, str bytes, err *e)
+{
+    struct decode_options o = {0};
+    struct otlp *d = NULL;
+    struct buf plain;
+    buf_init(&plain, NULL, (size_t)1 << 30);
+    if (compress_is_gzip(bytes)) {
+        if (!compress_gunzip(bytes, &plain, e)) return false;
+        bytes = arena_str(a, buf_view(&plain));
+    }
+    buf_release(&plain);
+    bool json = bytes.n && bytes.p[0] == '{';
+    if (!(json ? otlp_open_json(a, bytes, &o, &d, e) : otlp_open(a, bytes, &o, &d, e))) {
+        return false;
+    }
+    buf_printf(b, "{\"layout\":\"%s\",\"profiles\":%zu}\n", otlp_layout_name(otlp_layout_of(d)),
+               otlp_count(d));
+    enum otlp_step step = OTLP_PROFILE;
+    while (step == OTLP_PROFILE) {
+        struct arena scratch;
+        struct otlp_profile p = {0};
+        arena_init(&scratch, NULL, (size_t)1 << 30);
+        step = otlp_next(d, &scratch, &p, e);
+        if (step == OTLP_PROFILE) put_profile(b, &p.profile);
+        arena_release(&scratch);
+    }
+    return step == OTLP_END;
+}
+
 static str read_all(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -185,7 +224,7 @@ int main(int argc, char **argv)
     if (argc != 3) {
         fprintf(stderr, "usage: corpus_dump "
                         "pprof|pprof-repair|pprof-4mb|collapsed|perf|jfr|trie|tree|cpuprofile|\n"
-                        "heapprofile|speedscope FILE\n");
+                        "heapprofile|speedscope|otlp FILE\n");
         return 2;
     }
     str bytes = read_all(argv[2]);
@@ -195,14 +234,11 @@ int main(int argc, char **argv)
     buf_init(&b, NULL, SIZE_MAX / 2);
     struct decoded d = {0};
     err e = {0};
-    if (decode_file(&a, argv[1], bytes, &d, &e)) {
-        for (size_t k = 0; k < d.count; k++) {
-            put_head(&b, &d.profiles[k]);
-            for (uint32_t i = 0; i < d.profiles[k].sample_count; i++) {
-                put_sample(&b, &d.profiles[k], i);
-            }
-        }
-    } else {
+    bool ok = strcmp(argv[1], "otlp") == 0 ? put_otlp(&b, &a, bytes, &e)
+                                           : decode_file(&a, argv[1], bytes, &d, &e);
+    for (size_t k = 0; k < d.count; k++)
+        put_profile(&b, &d.profiles[k]);
+    if (!ok) {
         buf_printf(&b, "{\"error\":\"%s\",\"message\":", err_name(e.code));
         json_put_string(&b, str_of(e.msg));
         buf_z(&b, "}\n");

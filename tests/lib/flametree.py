@@ -141,6 +141,11 @@ def store_of(folder, on_bucket=bool(S3), place="store"):
     return "s3://%s/%s" % (BUCKET, prefix_of(folder)) if on_bucket else os.path.join(folder, place)
 
 
+# Tests run side by side, and the ports of OTLP's listeners are the same for all servers.
+for protocol in ("GRPC", "HTTP"):
+    os.environ.setdefault("FLAMETREE_DISTRIBUTOR_OTLP_%s_ADDRESS" % protocol, "")
+
+
 class Flametree:
     """One process. `store` is where all in one keeps its objects if no test names another place. With `listen` None addresses and the data directory are those of its configuration file."""
 

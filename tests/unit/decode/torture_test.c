@@ -3,7 +3,9 @@
 // Decoders while their allocations fail one by one.
 #include "codec/compress.h"
 #include "decode/jfr.h"
+#include "decode/otlp.h"
 #include "lib/jfr.h"
+#include "lib/otlp.h"
 #include "lib/pprof.h"
 #include "lib/torture.h"
 
@@ -211,6 +213,61 @@ static void build_jfr(struct buf *b)
 static const str jfr_labels = S_INIT("\x0a\x0a\x08\x05\x12\x06\x0a\x04\x08\x01\x10\x02"
                                      "\x12\x07\x08\x01\x12\x03key\x12\x08\x08\x02\x12\x04text");
 
+struct export
+{
+    str bytes;
+    bool json;
+};
+
+static bool read_otlp(struct torture_bench *b, void *arg, err *e)
+{
+    const struct export *in = arg;
+    const struct decode_options o = {.symbol_max = options.symbol_max};
+    struct otlp *d = NULL;
+    bool ok = in->json ? otlp_open_json(&b->arena, in->bytes, &o, &d, e)
+                       : otlp_open(&b->arena, in->bytes, &o, &d, e);
+    while (ok) {
+        struct otlp_profile p = {0};
+        enum otlp_step step = otlp_next(d, &b->arena, &p, e);
+        if (step == OTLP_END) return true;
+        ok = step == OTLP_PROFILE;
+        struct decoded one = {&p.profile, 1};
+        if (ok) print(&one, &b->out);
+    }
+    return false;
+}
+
+// Two services, a link, attributes, and frames with and without names.
+static void build_otlp(struct ow *w, enum otlp_layout layout)
+{
+    ow_init(w, layout);
+    uint64_t mapping = ow_mapping(w, "/bin/app", 0);
+    uint64_t function = ow_function(w, "main and more", "main.go");
+    uint64_t locations[] = {ow_location(w, mapping, 7, 0, 0),
+                            ow_location(w, mapping, 0, function, 3)};
+    uint64_t stack = ow_stack(w, locations, COUNT(locations));
+    uint64_t link = ow_link(w, "0123456789abcdef", "spanspan");
+    uint64_t attributes[] = {ow_attribute(w, "thread.name", "t"),
+                             ow_attribute(w, "service.name", "other")};
+    for (uint64_t i = 0; i < 40; i++) {
+        ow_sample(w, &(struct ow_sample){stack, i % 3 ? 0 : link, attributes, 1 + i % 2, &i, 1, 0});
+    }
+    ow_profile(w, &(struct ow_profile){.type = "samples",
+                                       .unit = "count",
+                                       .period_type = "cpu",
+                                       .period_unit = "nanoseconds",
+                                       .period = 10});
+    ow_label(w, "process.executable.name", "app");
+    ow_resource(w);
+}
+
+#define OTLP_JSON                                                                                \
+    "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"sampleType\":{},"              \
+    "\"samples\":[{\"linkIndex\":1,\"values\":[\"4\"]}]}]}]}],\"dictionary\":{\"stringTable\":[" \
+    "\"\\u0041\"],\"stackTable\":[{}],\"linkTable\":[{},{\"traceId\":\"MDEyMzQ1Njc4OWFiY2RlZg==" \
+    "\"}"                                                                                        \
+    "]}}"
+
 static void decoders_survive(void **state)
 {
     (void)state;
@@ -231,7 +288,17 @@ static void decoders_survive(void **state)
     assert_ok(compress_gzip(buf_view(&chunks), 6, &chunks_packed, e));
     struct recording jfr = {buf_view(&chunks), jfr_labels};
     struct recording jfr_gzip = {buf_view(&chunks_packed), jfr_labels};
+    struct ow new;
+    struct ow old;
+    build_otlp(&new, OTLP_1_10);
+    build_otlp(&old, OTLP_1_7);
+    struct export otlp = {ow_end(&new), false};
+    struct export otlp_old = {ow_end(&old), false};
+    struct export otlp_json = {S(OTLP_JSON), true};
     const struct torture_maker makers[] = {
+        {.name = "decode.otlp", .make = read_otlp, .arg = &otlp},
+        {.name = "decode.otlp_old", .make = read_otlp, .arg = &otlp_old},
+        {.name = "decode.otlp_json", .make = read_otlp, .arg = &otlp_json},
         {.name = "decode.pprof", .make = read_pprof, .arg = &raw},
         {.name = "decode.pprof_gzip", .make = read_pprof, .arg = &gzip},
         {.name = "decode.pprof_labels", .make = read_labelled},
@@ -245,6 +312,8 @@ static void decoders_survive(void **state)
         {.name = "decode.lines", .make = read_lines, .arg = &text},
     };
     torture_make_all(makers, COUNT(makers));
+    ow_release(&new);
+    ow_release(&old);
     buf_release(&plain);
     buf_release(&packed);
     buf_release(&chunks);

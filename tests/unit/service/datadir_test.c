@@ -153,7 +153,7 @@ static void ports_are_told_as_json(void **state)
     snprintf(name, sizeof name, "%s/run/ports.json", path);
     struct datadir d;
     assert_ok(datadir_open(&d, path, e));
-    assert_ok(datadir_write_ports(&d, 4040, "unix:/a \"b\"/s", "", e));
+    assert_ok(datadir_write_ports(&d, 4040, "unix:/a \"b\"/s", "", (str){0}, e));
     struct buf b;
     buf_init(&b, NULL, 4096);
     assert_ok(file_read(name, &b, e));

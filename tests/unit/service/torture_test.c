@@ -208,7 +208,7 @@ static bool open_directory(void *arg, err *e)
     (void)arg;
     struct datadir d = {.lock = -1};
     if (!datadir_open(&d, data_path, e)) return false;
-    bool ok = datadir_write_ports(&d, 4040, "unix:/x", "", e);
+    bool ok = datadir_write_ports(&d, 4040, "unix:/x", "", (str){0}, e);
     datadir_remove_ports(&d);
     datadir_close(&d);
     return ok;
