@@ -23,9 +23,9 @@ static bool keep_entry(struct paging *p, err *e)
     struct s3_entry entry = p->entry;
     p->entry = (struct s3_entry){0};
     p->has_size = p->folder = false;
+    if (!arena_ok(p->a, e)) return false;  // then a name is missing, too
     if (folder) return true;
-    if (!complete)
-        return err_set(e, ERR_DATA_LOSS, "list of the store: a blob has no name or no length");
+    if (!complete) return err_set(e, ERR_DATA_LOSS, "a blob has no name or no length");
     if (!arena_grow(p->a, &p->page->v, &p->cap, p->page->n + 1, sizeof entry))
         return arena_fail(p->a, e);
     p->page->v[p->page->n++] = entry;

@@ -216,6 +216,13 @@ static enum source choose(const struct azure_key_options *o)
     return SOURCE_MACHINE;
 }
 
+// A file that is wrong at the start is told at once.
+static bool try_file(struct azure_creds *c, err *e)
+{
+    struct s3_kept ignored = {0};
+    return from_file(c, &ignored, e) || err_wrap(e, "azure.key_file");
+}
+
 struct azure_creds *azure_creds_open(const struct azure_key_options *o, struct client *client,
                                      err *e)
 {
@@ -225,9 +232,13 @@ struct azure_creds *azure_creds_open(const struct azure_key_options *o, struct c
     c->source = choose(o);
     s3_renewal_init(&c->renewal, read_source, c, source_names[c->source]);
     snprintf(c->path, sizeof c->path, "%s", o->key_file ? o->key_file : "");
-    if (c->source != SOURCE_SETTINGS) return c;
-    s3_renewal_fix(&c->renewal);
-    if (from_settings(o, &c->renewal.kept, e)) return c;
+    bool ok = true;
+    if (c->source == SOURCE_FILE) ok = try_file(c, e);
+    if (c->source == SOURCE_SETTINGS) {
+        s3_renewal_fix(&c->renewal);
+        ok = from_settings(o, &c->renewal.kept, e);
+    }
+    if (ok) return c;
     azure_creds_close(c);
     return NULL;
 }

@@ -9,14 +9,11 @@ from flametree import BIN, Flametree
 from s3_service import BUCKET
 
 
-def flags(service, prefix=None, **s3):
-    """Settings of a part of the bucket of its own. A setting that is None is left out."""
-    values = {"endpoint": service.url, "bucket": BUCKET, "prefix": prefix or uuid.uuid4().hex, "access_key": service.access_key,
-              "secret_key": service.secret_key, **s3}
-    return ["--storage.kind=s3", *("--s3.%s=%s" % pair for pair in values.items() if pair[1] is not None)]
+def flags(service, prefix=None, **changes):
+    return service.flags(prefix=changes.pop("prefix", prefix or uuid.uuid4().hex), **changes)
 
 
-NO_KEYS = {name: "" for name in os.environ if name.startswith("AWS_")}
+NO_KEYS = {name: "" for name in os.environ if name.startswith(("AWS_", "AZURE_"))}
 NO_KEYS.update(AWS_SHARED_CREDENTIALS_FILE="/nonexistent/credentials", HOME="/nonexistent")
 
 

@@ -23,9 +23,15 @@ static struct store *open_bucket(struct bench *b)
 void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket,
                        enum s3_dialect dialect)
 {
-    *b = (struct bench){.endpoint = endpoint, .open = open_bucket};
     bucket_name = bucket;
     spoken = dialect;
+    bucket_bench_begin(b, endpoint, open_bucket);
+}
+
+void bucket_bench_begin(struct bench *b, const char *endpoint,
+                        struct store *(*open)(struct bench *))
+{
+    *b = (struct bench){.endpoint = endpoint, .open = open};
     snprintf(b->prefix, sizeof b->prefix, "%016llx/", (unsigned long long)rand_u64());
     mem_budget_init(&b->memory, "store", NULL, (size_t)256 << 20);
     req_init(&b->req, RANK_DUTY, NULL, 1 << 20, 0);
