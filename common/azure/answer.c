@@ -95,7 +95,7 @@ bool azure_read_token(struct arena *a, str json, struct azure_token *out, err *e
     for (enum json_token t = json_next(&j); t != JSON_END; t = json_next(&j)) {
         if (t == JSON_FAULT) {
             *e = j.fault;
-            e->code = ERR_DATA_LOSS;
+            if (e->code != ERR_RESOURCE_EXHAUSTED) e->code = ERR_DATA_LOSS;
             return err_wrap(e, "token");
         }
         if (t == JSON_KEY) key = j.text;
