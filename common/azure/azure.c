@@ -18,7 +18,7 @@
 // offers Blob Storage outside of Azure has it, too.
 #define VERSION      "2019-12-12"
 #define SUFFIX       "core.windows.net"
-#define ACCOUNT_MAX  24
+#define ACCOUNT_MAX  24                // characters
 #define CLOCK_GAP_NS (300 * NS_PER_S)  // the service allows 900
 #define PAGE_MAX     5000
 
@@ -34,19 +34,17 @@ static struct azure *azure_of(const struct s3 *s)
 
 // ---- requests
 
+// Not by strftime: the names of days and months must not follow the locale.
 static str date_of(struct arena *a, int64_t wall_ns)
 {
-    char text[40];
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     struct tm tm;
     time_t at = (time_t)(wall_ns / NS_PER_S);
-    // Not strftime: the names of days and months must not follow the locale.
-    static const char days[] = "SunMonTueWedThuFriSat";
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     gmtime_r(&at, &tm);
-    snprintf(text, sizeof text, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
-             tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
-             tm.tm_sec);
-    return arena_str(a, str_of(text));
+    return arena_printf(a, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday], tm.tm_mday,
+                        months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 static void add(struct s3_op *o, const char *name, str value)
@@ -259,23 +257,30 @@ static const struct s3_speech speech = {
     .advice = advice,
 };
 
+// Names have 3 to `most` letters, digits and, those of containers, '-'.
+static bool check_name(const char *setting, str name, size_t most, bool dashes, err *e)
+{
+    if (name.n < 3 || name.n > most) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "%s: the name has %zu characters; it has 3 to %zu",
+                       setting, name.n, most);
+    }
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (dashes && c == '-')) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT, "%s: '%.*s' has a '%c' at %zu, which no name has",
+                       setting, STR(name), c, i);
+    }
+    return true;
+}
+
 static bool set_account(struct azure *z, str name, err *e)
 {
-    if (!name.n)
+    if (!name.n) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "azure.account: it is not set, and neither AZURE_STORAGE_ACCOUNT nor a "
                        "connection string has it");
-    if (name.n < 3 || name.n > ACCOUNT_MAX)
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "azure.account: the name has %zu characters; it has 3 to %d", name.n,
-                       ACCOUNT_MAX);
-    for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i];
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "azure.account: '%.*s' has a '%c' at %zu, which no account's name has",
-                       STR(name), c, i);
     }
+    if (!check_name("azure.account", name, ACCOUNT_MAX, false, e)) return false;
     memcpy(z->account, name.p, name.n);
     z->account[name.n] = '\0';
     return true;
@@ -283,18 +288,10 @@ static bool set_account(struct azure *z, str name, err *e)
 
 static bool set_container(struct s3 *s, const char *name, err *e)
 {
-    size_t n = name ? strlen(name) : 0;
-    if (n < 3 || n >= sizeof s->bucket)
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "azure.container: the name has %zu characters; it has 3 to 63", n);
-    for (size_t i = 0; i < n; i++) {
-        char c = name[i];
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-') continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "azure.container: '%s' has a '%c' at %zu, which no container's name has",
-                       name, c, i);
-    }
-    memcpy(s->bucket, name, n + 1);
+    str given = str_of(name ? name : "");
+    if (!check_name("azure.container", given, sizeof s->bucket - 1, true, e)) return false;
+    memcpy(s->bucket, given.p, given.n);
+    s->bucket[given.n] = '\0';
     return true;
 }
 

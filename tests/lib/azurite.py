@@ -102,6 +102,13 @@ class Azurite:
             raise
         return self
 
+    @classmethod
+    def at(cls, url):
+        """One that runs already, by its `url`."""
+        service = cls()
+        service.url, service.host = url, url[:-len("/" + ACCOUNT)]
+        return service
+
     def endpoint(self, url):
         """The account's, of the service itself or of a proxy before it."""
         return "%s/%s" % (url, ACCOUNT)
@@ -150,6 +157,19 @@ class Azurite:
             marker = page.findtext("NextMarker")
             if not marker:
                 return found
+
+    def fetch(self, store, folder):
+        """Copies the blobs of azure://container/prefix into a folder."""
+        bucket, prefix = store[len("azure://"):].split("/", 1)
+        for key in self.keys(bucket, prefix.rstrip("/") + "/"):
+            status, got = self.call("GET", "/%s/%s" % (bucket, key))
+            if status == 404:  # deleted since
+                continue
+            assert status == 200, got
+            path = os.path.join(folder, key[len(prefix.rstrip("/")) + 1:])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as f:
+                f.write(got)
 
     def sas(self, bucket, rights="rcwdl", minutes=60):
         """A shared access signature of a container."""

@@ -22,6 +22,7 @@ import time
 import urllib.error
 import urllib.request
 
+import azurite
 import s3_service
 from s3_service import BUCKET
 
@@ -46,9 +47,12 @@ def await_(what, get, seconds=30, pause=0.02):
 
 def check_blocks(store):
     """Every block of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
-    if store.startswith("s3://"):
+    if store.startswith(("s3://", "azure://")):
         with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
-            s3_service.fetch(S3, store, os.path.join(copy, "o"))
+            if AZURE:
+                AZURE.fetch(store, os.path.join(copy, "o"))
+            else:
+                s3_service.fetch(S3, store, os.path.join(copy, "o"))
             return check_blocks(copy)
     done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", os.path.join(store, "o")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
@@ -91,17 +95,22 @@ def own_host():
     return "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
 
 
-# With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), each server on a part of it. Servers and the client find the service
-# and its keys in the environment.
+# With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), with FLAMETREE_TEST_AZURE=URL in a container (tests/lib/azurite.py),
+# each server on a part of it. Servers and the client find the service and its keys in the environment.
 S3 = os.environ.get("FLAMETREE_TEST_S3")
 if S3:
     os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID=s3_service.KEYS[0], AWS_SECRET_ACCESS_KEY=s3_service.KEYS[1])
+AZURE = azurite.Azurite.at(os.environ["FLAMETREE_TEST_AZURE"]) if "FLAMETREE_TEST_AZURE" in os.environ else None
+if AZURE:
+    os.environ.update(AZURE.env())
 
 
 def store_flags(folder, args):
     """Settings of an own part of the bucket, if the suite runs on one and the test names no store of its own."""
-    if not S3 or any("--storage." in arg for arg in args):
+    if not (S3 or AZURE) or any("--storage." in arg for arg in args):
         return []
+    if AZURE:
+        return AZURE.flags(os.path.basename(folder))
     return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + os.path.basename(folder)]
 
 
@@ -122,6 +131,8 @@ class Flametree:
     @property
     def store(self):
         """Of all in one, as the client takes it: a directory or the URL of a part of a bucket."""
+        if AZURE and "--storage.kind=azure" in self.args:
+            return AZURE.store_url(os.path.basename(self.data))
         return "s3://%s/%s" % (BUCKET, os.path.basename(self.data)) if S3 and "--storage.kind=s3" in self.args else os.path.join(self.data, "store")
 
     @property
