@@ -88,6 +88,28 @@ void large_objects_go_up_in_parts(void **state)
     free(bytes);
 }
 
+// Both go up at the same time, and one ends first. The other is told so whether the service has
+// dropped its parts by then or not.
+void of_two_large_creations_one_wins(void **state)
+{
+    struct bench *b = *state;
+    const str name = S("v1/large/two");
+    size_t n = ((size_t)40 << 20) + 1;
+    char *bytes = malloc(n);
+    struct store_upload *u[2];
+    bool existed[2] = {false, false};
+    for (unsigned i = 0; i < 2; i++) {
+        memset(bytes, 'a' + (int)i, n);
+        assert_ok((u[i] = store_begin(b->store, &b->req, name, n, e)) != NULL);
+        assert_ok(store_write(u[i], str_make(bytes, n), e));
+    }
+    for (unsigned i = 2; i-- > 0;)
+        assert_ok(store_commit(u[i], &existed[i], e));
+    assert_true(existed[0] && !existed[1]);
+    expect(b, name.p, str_make(bytes, n));
+    free(bytes);
+}
+
 void many_objects_are_listed_and_deleted(void **state)
 {
     enum {
