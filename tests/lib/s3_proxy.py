@@ -50,7 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.upstream.request(self.command, self.server.proxy.target(self.path), body or None, headers)
             answer = self.upstream.getresponse()
-            return answer.status, self.server.proxy.back(answer.getheaders()), answer.read()
+            status, text = self.server.proxy.say(self.path, answer.status, answer.read())
+            return status, self.server.proxy.back(answer.getheaders()), text
         except (OSError, http.client.HTTPException):
             self.upstream.close()
             raise
@@ -148,6 +149,10 @@ class S3Proxy:
     def back(self, headers):
         """The headers of an answer to send back."""
         return headers
+
+    def say(self, path, status, body):
+        """(status, body) of an answer to send back."""
+        return status, body
 
     def refuse(self, method, path, headers, body):
         """(status, body) for a request that is not to be sent on, otherwise None."""

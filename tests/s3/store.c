@@ -5,6 +5,7 @@
 //     s3.store ENDPOINT BUCKET [google]
 //     s3.store ENDPOINT CONTAINER azure ACCOUNT KEY
 //
+// With FLAMETREE_TEST_ONLY in the environment only tests whose names it matches, such as *large*.
 // Run by tests/s3/test_store.py and test_google.py.
 #include "azure/azure.h"
 #include "unit/s3/bucket_table.h"
@@ -60,6 +61,7 @@ int main(int argc, char **argv)
     dialect = argc == 4 && strcmp(argv[3], "google") == 0 ? S3_DIALECT_GOOGLE : S3_DIALECT_AMAZON;
     account = argc == 6 ? argv[4] : NULL;
     key = argc == 6 ? argv[5] : NULL;
+    if (getenv("FLAMETREE_TEST_ONLY")) cmocka_set_test_filter(getenv("FLAMETREE_TEST_ONLY"));
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return account ? failed : failed + cmocka_run_group_tests(left, NULL, NULL);
 }
