@@ -35,8 +35,8 @@ struct azure_keys {
 
 struct azure_creds;
 
-// Finds the source. The client is borrowed until the end. Fails with failed_precondition where the
-// settings have two, or a key that is none.
+// Finds the source. The client is borrowed until the end. Fails where the settings have a key that
+// is none, or a file that cannot be read or has none.
 struct azure_creds *azure_creds_open(const struct azure_key_options *o, struct client *client,
                                      err *e) MUST_CHECK;
 void azure_creds_close(struct azure_creds *c);  // NULL is fine
