@@ -53,11 +53,6 @@ class S3Service:
     def keys(self, bucket, prefix=""):
         return keys(self.url, bucket, prefix, (self.access_key, self.secret_key))
 
-    def flags(self, prefix, **changes):
-        """Settings of a part of the bucket of its own. A setting that is None is left out."""
-        values = {"endpoint": self.url, "bucket": BUCKET, "prefix": prefix, "access_key": self.access_key, "secret_key": self.secret_key, **changes}
-        return ["--storage.kind=s3", *("--s3.%s=%s" % pair for pair in values.items() if pair[1] is not None)]
-
     def store_url(self, prefix, bucket=BUCKET):
         return "s3://%s/%s" % (bucket, prefix)
 
