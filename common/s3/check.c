@@ -3,7 +3,7 @@
 // check.c - tries out at the start of a process what settings and service are good for.
 #include "store/check.h"
 
-#include "s3/s3_int.h"
+#include "s3/engine.h"
 #include "sys/rand.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static bool ask(struct s3 *s, struct req *r, struct s3_op *o, const char *what, 
     o->tries_max = 2;  // keys and time are set right after the first
     o->answer_max = ANSWER_MAX;
     s3_run(s, r, o, 1);
-    bool ok = o->answered && o->call.status < 300;
+    bool ok = s3_is_done(o);
     if (!ok) {
         s3_fault(s, o, what, S("v1/check"), &why);
         *e = why;
@@ -36,7 +36,10 @@ bool s3_check_access(struct store *st, struct req *r, err *e)
     struct arena *a = &r->arena;
     str key = arena_printf(a, "%s" STORE_CHECK_PREFIX "access.%016llx", s->prefix,
                            (unsigned long long)rand_u64());
-    str query = arena_printf(a, "list-type=2&max-keys=1&prefix=");
+    struct buf q;
+    buf_init(&q, NULL, ANSWER_MAX);
+    s->speech->list(&q, (str){0}, (str){0}, (str){0}, 1);
+    str query = s3_text(a, &q);
     if (!arena_ok(a, e)) return false;
     return ask(s, r, &(struct s3_op){.action = S3_LIST, .query = query}, "list", e) &&
            ask(s, r, &(struct s3_op){.action = S3_PUT, .key = key, .body = S("1")}, "create", e) &&
@@ -68,9 +71,9 @@ static bool race(struct s3 *s, struct req *r, str name, unsigned *winners, err *
     if (ok) s3_run(s, r, ops, RACERS);
     *winners = 0;
     for (unsigned i = 0; ok && i < RACERS; i++) {
-        ok = ops[i].answered && (ops[i].call.status == 200 || ops[i].call.status == 412);
+        ok = s3_is_done(&ops[i]) || (ops[i].answered && ops[i].cause == S3_TAKEN);
         if (!ok) s3_fault(s, &ops[i], "create", name, e);
-        *winners += ok && ops[i].call.status == 200;
+        *winners += ok && s3_is_done(&ops[i]);
     }
     for (unsigned i = 0; i < RACERS; i++)
         s3_op_release(&ops[i]);

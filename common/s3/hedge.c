@@ -9,8 +9,8 @@
 //     how many    five of a hundred reads; none while more than half of the connections are in use,
 //                 because a service that is slow for all must not get twice the load
 //     then        whichever is answered first counts, and the other one is ended
+#include "s3/engine.h"
 #include "s3/metrics.h"
-#include "s3/s3_int.h"
 #include "sys/clock.h"
 
 #define SLOW_TIMES   2

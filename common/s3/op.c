@@ -9,19 +9,20 @@
 // What ends a try, and what follows:
 //
 //     no connection, connection lost, no byte for STALL_S    again; it may have been carried out
-//     500, 502, 503, 504, 429, SlowDown, RequestTimeout      again
-//     409 of two creations at once                           again: one of them may have failed
-//     RequestTimeTooSkewed                                   again, with the service's time
-//     ExpiredToken                                           again, with new keys
-//     404 of an object that the service has just             again, EXPECTED_TRIES times in all:
-//     refused to create because it is there                  some refuse before it can be read
+//     busy, or a conflict of two creations at once           again: one of them may have failed
+//     our time is wrong                                      again, with the service's time
+//     the keys are over                                      again, with new keys
+//     not found, of an object that the service has just             again, EXPECTED_TRIES times in
+//     all: refused to create because it is there                  some refuse before it can be read
 //     a whole object whose CRC32C is not its writer's,       again, CRC_TRIES times in all: it was
 //     a range of another length than it says                 damaged on its way. Then the bytes go
 //                                                            to the reader, who has checks, too
 //     any other status                                       over: it is the answer
+//
+// Which refusal means what is told by the speech (engine.h).
 #include "base/hash.h"
+#include "s3/engine.h"
 #include "s3/metrics.h"
-#include "s3/s3_int.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -59,39 +60,32 @@ str s3_key(const struct s3 *s, struct arena *a, str name)
 
 // ---- one try
 
-static str path_of(const struct s3 *s, struct s3_op *o)
+str s3_text(struct arena *a, struct buf *b)
+{
+    str copy = arena_str(a, buf_view(b));
+    if (b->failed) a->exhausted = true;
+    buf_release(b);
+    return copy;
+}
+
+str s3_path(const struct s3 *s, struct s3_op *o)
 {
     struct buf path;
     buf_init(&path, NULL, 8192);
     buf_z(&path, s->base);
     buf_byte(&path, '/');
     s3_encode_path(&path, o->key);
-    str copy = arena_str(&o->arena, buf_view(&path));
-    if (path.failed) o->arena.exhausted = true;
-    buf_release(&path);
-    return copy;
+    return s3_text(&o->arena, &path);
 }
 
-static bool sign(struct s3 *s, struct req *r, struct s3_op *o, err *e)
+str s3_target(struct s3_op *o, str path, str query)
 {
-    struct s3_signing signing = {.signer = s->speech->signer,
-                                 .region = str_of(s->region),
-                                 .method = actions[o->action].method,
-                                 .query = o->query};
-    struct http_call *c = &o->call;
-    char hash[S3_HASH_TEXT];
-    if (!s3_creds_get(s->creds, r, &o->arena, &signing.keys, e)) return false;
-    signing.wall_ns = clock_wall_ns() + atomic_load(&s->clock_off_ns);
-    signing.path = path_of(s, o);
-    if (!s3_hash(o->body, hash)) return arena_fail(&o->arena, e);
-    signing.body_hash = arena_str(&o->arena, str_make(hash, sizeof hash));
-    http_headers_add(&c->headers, &o->arena, S("host"), str_of(s->host));
-    for (size_t i = 0; i < o->extra_n; i++)
-        http_headers_add(&c->headers, &o->arena, o->extra[i].name, o->extra[i].value);
-    s3_sign(&signing, &c->headers, &o->arena);
-    c->path = o->query.n ? arena_printf(&o->arena, "%.*s?%.*s", STR(signing.path), STR(o->query))
-                         : signing.path;
-    return arena_ok(&o->arena, e);
+    return query.n ? arena_printf(&o->arena, "%.*s?%.*s", STR(path), STR(query)) : path;
+}
+
+int64_t s3_wall_ns(const struct s3 *s)
+{
+    return clock_wall_ns() + atomic_load(&s->clock_off_ns);
 }
 
 static bool start(struct s3 *s, struct req *r, struct s3_op *o)
@@ -106,8 +100,9 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
     arena_init(&o->arena, s->memory, TRY_ARENA);
     o->begun = true;
     o->fault = (err){0};
+    o->cause = S3_NO_CAUSE;
     o->tries++;
-    if (!req_alive(r, &o->fault) || !sign(s, r, o, &o->fault)) return false;
+    if (!req_alive(r, &o->fault) || !s->speech->prepare(s, r, o, &o->fault)) return false;
     o->began_ns = clock_mono_ns();
     http_start(s->client, r, &o->call, RANK_DISK);
     o->running = true;
@@ -143,23 +138,21 @@ static void count(const struct s3_op *o)
 }
 
 // "Wed, 26 Nov 2026 01:02:03 GMT"
-static void follow_clock(struct s3 *s, const struct http_call *c)
+int64_t s3_answered_wall_ns(const struct http_call *c)
 {
     char text[64];
     str date = http_headers_get(&c->answer_headers, "date");
-    if (!date.n || date.n >= sizeof text) return;
+    if (!date.n || date.n >= sizeof text) return 0;
     memcpy(text, date.p, date.n);
     text[date.n] = '\0';
     time_t at = curl_getdate(text, NULL);
-    if (at > 0) atomic_store(&s->clock_off_ns, (int64_t)at * NS_PER_S - clock_wall_ns());
+    return at > 0 ? (int64_t)at * NS_PER_S : 0;
 }
 
-static bool is_busy(const struct s3_op *o, const struct s3_refusal *why)
+static void follow_clock(struct s3 *s, const struct http_call *c)
 {
-    unsigned status = o->call.status;
-    return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 ||
-           str_is(why->code, "SlowDown") || str_is(why->code, "RequestTimeout") ||
-           str_is(why->code, "InternalError");
+    int64_t at_ns = s3_answered_wall_ns(c);
+    if (at_ns) atomic_store(&s->clock_off_ns, at_ns - clock_wall_ns());
 }
 
 // Did other bytes arrive than those that were sent up? Of a range only their number tells: the
@@ -182,22 +175,31 @@ static bool is_damaged(const struct s3 *s, const struct s3_op *o)
 static bool is_last(struct s3 *s, struct s3_op *o)
 {
     struct s3_refusal why = {0};
-    unsigned status = o->call.status;
     if (o->tries < CRC_TRIES && is_damaged(s, o)) {
         metric_add(&s3_damaged, 1);
         return false;
     }
-    if (status == 404 && o->expected && o->tries < EXPECTED_TRIES) return false;
-    if (status < 400 || status == 404 || status == 412) return true;
-    s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
-    if (is_busy(o, &why) || status == 409) return false;
-    if (str_is(why.code, "RequestTimeTooSkewed") && o->tries == 1) {
+    if (o->call.status < 400) return true;
+    s->speech->read_refusal(&o->arena, &o->call, &why);
+    o->cause = s->speech->cause(s, &o->call, &why);
+    switch (o->cause) {
+    case S3_ABSENT:
+        return !o->expected || o->tries >= EXPECTED_TRIES;
+    case S3_BUSY:
+        return false;
+    case S3_CLOCK_OFF:
+        if (o->tries > 1) return true;
         follow_clock(s, &o->call);
         return false;
-    }
-    if (str_is(why.code, "ExpiredToken") && o->tries == 1) {
-        s3_creds_over(s->creds);
+    case S3_KEYS_OVER:
+        if (o->tries > 1) return true;
+        s->speech->keys_over(s);
         return false;
+    case S3_NO_CAUSE:
+    case S3_REFUSED:
+    case S3_TAKEN:
+    case S3_GONE:
+        break;
     }
     return true;
 }
@@ -277,29 +279,6 @@ void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
 
 // ---- in words
 
-static const char *advice(const struct s3_refusal *why, unsigned status)
-{
-    static const struct {
-        const char *code;
-        const char *advice;
-    } known[] = {
-        {"NoSuchBucket", "; make the bucket, or look at s3.bucket"},
-        {"InvalidAccessKeyId", "; look at s3.access_key, or where else the keys come from"},
-        {"SignatureDoesNotMatch", "; the secret key is wrong, or a proxy changes the request"},
-        {"AccessDenied", "; the keys are known, but may not do this"},
-        {"RequestTimeTooSkewed", "; set the clock of this machine"},
-        {"ExpiredToken", "; the session token is over and could not be renewed"},
-        {"InvalidToken", "; the session token is none of this service"},
-        {"NotImplemented", "; this service lacks what Flametree needs"},
-    };
-    for (size_t i = 0; i < COUNT(known); i++) {
-        if (str_is(why->code, known[i].code)) return known[i].advice;
-    }
-    if (status == 301 || status == 307 || str_is(why->code, "AuthorizationHeaderMalformed"))
-        return "; look at s3.region and s3.endpoint";
-    return "";
-}
-
 void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
 {
     struct s3_refusal why = {0};
@@ -309,15 +288,15 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
         (void)err_wrap(e, "%s object %.*s", what, STR(name));
         return;
     }
-    s3_read_refusal(&o->arena, buf_view(&o->call.answer), &why);
-    if (status == 404 && !str_is(why.code, "NoSuchBucket")) {
+    s->speech->read_refusal(&o->arena, &o->call, &why);
+    if (o->cause == S3_ABSENT) {
         err_set(e, ERR_NOT_FOUND, "%s object %.*s: there is none", what, STR(name));
         return;
     }
     bool elsewhere = why.region.n && !str_is(why.region, s->region);
-    err_set(e, ERR_UNAVAILABLE, "%s object %.*s: bucket %s at %s answers %u%s%.*s%s%.*s%s%s%.*s",
-            what, STR(name), s->bucket, s->address, status, why.code.n ? " " : "", STR(why.code),
-            why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)), advice(&why, status),
-            elsewhere ? "; the bucket is in region " : "", elsewhere ? (int)why.region.n : 0,
-            why.region.p);
+    err_set(e, ERR_UNAVAILABLE, "%s object %.*s: %s %s at %s answers %u%s%.*s%s%.*s%s%s%.*s", what,
+            STR(name), s->speech->container, s->bucket, s->address, status, why.code.n ? " " : "",
+            STR(why.code), why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)),
+            s->speech->advice(&why, status), elsewhere ? "; the bucket is in region " : "",
+            elsewhere ? (int)why.region.n : 0, why.region.p);
 }

@@ -3,7 +3,7 @@
 // read.c - reads ranges of objects. Pieces of one object that lie close together are one request:
 // a request costs money and tens of milliseconds, in which a service sends a megabyte or two. Very
 // long ones are split, since each connection brings a share of the machine's bandwidth only.
-#include "s3/s3_int.h"
+#include "s3/engine.h"
 #include "store/metrics.h"
 
 #include <stdlib.h>
@@ -126,8 +126,9 @@ static void run_ranges(struct s3 *s, struct req *r, const struct range *v, size_
         ops[i] = (struct s3_op){
             .action = S3_GET,
             .key = s3_key(s, &a, v[i].first[0]->name),
-            .extra = {{S("range"), arena_printf(&a, "bytes=%llu-%llu", (unsigned long long)v[i].at,
-                                                (unsigned long long)v[i].end - 1)}},
+            .extra = {{str_of(s->speech->range),
+                       arena_printf(&a, "bytes=%llu-%llu", (unsigned long long)v[i].at,
+                                    (unsigned long long)v[i].end - 1)}},
             .extra_n = 1,
             .answer_max = MAX((size_t)(v[i].end - v[i].at), (size_t)64 << 10),
         };

@@ -9,6 +9,7 @@
 //     4. the HMAC of 2 with that key, in hex
 #include "s3/sign.h"
 
+#include "codec/base64.h"
 #include "codec/url.h"
 #include "sys/clock.h"
 
@@ -61,6 +62,22 @@ bool s3_hash(str bytes, char hex[S3_HASH_TEXT])
     assert(!ok || n == HASH_BYTES);
     print_hex(d.b, hex);
     return ok;
+}
+
+str s3_md5(struct arena *a, str bytes)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    struct buf text;
+    buf_init(&text, NULL, 64);
+    if (EVP_Digest(bytes.p, bytes.n, digest, &n, EVP_md5(), NULL) == 1)
+        base64_put(&text, str_make(digest, n), true);
+    else
+        a->exhausted = true;
+    str copy = arena_str(a, buf_view(&text));
+    if (text.failed) a->exhausted = true;
+    buf_release(&text);
+    return copy;
 }
 
 static struct digest hmac(struct arena *a, str key, str text)

@@ -50,6 +50,9 @@ struct s3_signing {
 // SHA-256 in hex, without a NUL. False: OpenSSL got no memory.
 bool s3_hash(str bytes, char hex[S3_HASH_TEXT]) MUST_CHECK;
 
+// MD5 in base64, as the header content-md5 has it. The arena's.
+str s3_md5(struct arena *a, str bytes);
+
 // Percent-encodes all but A-Z a-z 0-9 - . _ ~ and, in a path, '/'.
 void s3_encode_path(struct buf *b, str path);
 

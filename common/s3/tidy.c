@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tidy.c - drops uploads in parts that were begun long ago and never ended: a process was killed
-// meanwhile, or did not hear what became of the end. Nobody sees their parts, but they cost what
-// objects cost.
-#include "s3/s3_int.h"
-#include "sys/clock.h"
+// tidy.c - drops uploads in parts of S3 that were begun long ago and never ended: a process was
+// killed meanwhile, or did not hear what became of the end. Nobody sees their parts, but they cost
+// what objects cost.
+#include "s3/engine.h"
 
 #include <stdio.h>
 
@@ -31,10 +30,7 @@ static str pending_query(const struct tidying *t, struct arena *a)
     s3_query_add(&q, "prefix", s3_key(t->s, a, S("v1/")));  // others may use the bucket, too
     if (t->id[0]) s3_query_add(&q, "upload-id-marker", str_of(t->id));
     s3_query_add(&q, "uploads", (str){0});
-    str copy = arena_str(a, buf_view(&q));
-    if (q.failed) a->exhausted = true;
-    buf_release(&q);
-    return copy;
+    return s3_text(a, &q);
 }
 
 static str id_query(struct arena *a, str id)
@@ -42,10 +38,7 @@ static str id_query(struct arena *a, str id)
     struct buf q;
     buf_init(&q, NULL, 4096);
     s3_query_add(&q, "uploadId", id);
-    str copy = arena_str(a, buf_view(&q));
-    if (q.failed) a->exhausted = true;
-    buf_release(&q);
-    return copy;
+    return s3_text(a, &q);
 }
 
 // Drops up to BATCH uploads. One that has gone meanwhile is fine.
@@ -64,7 +57,7 @@ static bool drop(struct tidying *t, const struct s3_pending *v, size_t n, err *e
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(t->s, t->r, ops, n);
     for (size_t i = 0; ok && i < n; i++) {
-        bool gone = ops[i].answered && (ops[i].call.status < 300 || ops[i].call.status == 404);
+        bool gone = s3_is_done(&ops[i]) || ops[i].cause == S3_ABSENT;
         if (gone) t->dropped++;
         if (!gone) s3_fault(t->s, &ops[i], "drop the unfinished upload of", v[i].key, e);
         ok = gone;
@@ -98,7 +91,7 @@ static bool tidy_page(struct tidying *t, struct arena *a, bool *more, err *e)
     struct s3_op o = {.action = S3_PENDING, .query = pending_query(t, a), .answer_max = PAGE_MAX};
     if (!arena_ok(a, e)) return false;
     s3_run(t->s, t->r, &o, 1);
-    bool ok = o.answered && o.call.status == 200;
+    bool ok = s3_is_done(&o);
     if (!ok) s3_fault(t->s, &o, "list unfinished uploads of", S("v1/"), e);
     ok = ok && s3_read_pending(a, buf_view(&o.call.answer), &list, e) && drop_old(t, &list, e);
     s3_op_release(&o);
@@ -112,10 +105,9 @@ static bool tidy_page(struct tidying *t, struct arena *a, bool *more, err *e)
     return ok;
 }
 
-bool s3_tidy(struct store *st, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e)
+bool s3_tidy(struct s3 *s, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e)
 {
-    struct s3 *s = s3_of(st);
-    int64_t now = clock_wall_ns() + atomic_load(&s->clock_off_ns);
+    int64_t now = s3_wall_ns(s);
     struct tidying t = {.s = s, .r = r, .before_ns = age_ns ? now - (int64_t)age_ns : INT64_MAX};
     bool ok = true;
     for (bool more = true; ok && more;) {

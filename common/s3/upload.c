@@ -26,8 +26,8 @@
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
 //                                      until store_tidy or a rule of the bucket drops it
 #include "base/hash.h"
+#include "s3/engine.h"
 #include "s3/metrics.h"
-#include "s3/s3_int.h"
 #include "store/check.h"
 #include "store/metrics.h"
 #include "sys/rand.h"
@@ -43,12 +43,6 @@
 #define ANSWER_MAX ((size_t)64 << 10)
 #define NONCE_TEXT 32
 
-#define ETAG_MAX 80
-
-struct etag {
-    char text[ETAG_MAX];
-};
-
 struct upload {
     struct store_upload upload;
     struct s3 *s3;
@@ -61,9 +55,9 @@ struct upload {
     size_t cap;
     char id[512];  // of the upload in parts; empty: not begun
     size_t id_n;
-    struct etag *etags;
+    struct s3_part *sent;
     size_t parts;
-    size_t etag_cap;
+    size_t sent_cap;
     char nonce[NONCE_TEXT + 1];
     size_t name_n;
     char name[STORE_NAME_MAX + 1];
@@ -77,7 +71,7 @@ static str name_of(const struct upload *u)
 static void upload_free(struct upload *u)
 {
     mem_free(u->s3->memory, u->bytes, u->cap);
-    mem_free(u->s3->memory, u->etags, u->etag_cap * sizeof *u->etags);
+    mem_free(u->s3->memory, u->sent, u->sent_cap * sizeof *u->sent);
     mem_free(u->s3->memory, u, sizeof *u);
 }
 
@@ -107,24 +101,23 @@ struct store_upload *s3_begin(struct store *st, struct req *r, str name, enum st
 
 // ---- parts
 
-static str id_query(struct upload *u, struct arena *a, size_t part)
+static str parts_query(struct upload *u, struct arena *a, size_t part)
 {
     struct buf q;
-    char number[24];
     buf_init(&q, NULL, 4096);
-    snprintf(number, sizeof number, "%zu", part);
-    if (part) s3_query_add(&q, "partNumber", str_of(number));
-    s3_query_add(&q, "uploadId", str_make(u->id, u->id_n));
-    str copy = arena_str(a, buf_view(&q));
-    if (q.failed) a->exhausted = true;
-    buf_release(&q);
-    return copy;
+    u->s3->speech->multipart.query(&q, str_make(u->id, u->id_n), part);
+    return s3_text(a, &q);
 }
 
 static bool begin_parts(struct upload *u, err *e)
 {
     struct arena a;
     str id = {0};
+    if (!u->s3->speech->multipart.begins) {
+        u->id_n = NONCE_TEXT;
+        memcpy(u->id, u->nonce, u->id_n);
+        return true;
+    }
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_BEGIN,
                       .key = s3_key(u->s3, &a, name_of(u)),
@@ -134,7 +127,7 @@ static bool begin_parts(struct upload *u, err *e)
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
-    if (ok && !(o.answered && o.call.status == 200)) {
+    if (ok && !s3_is_done(&o)) {
         s3_fault(u->s3, &o, "begin to write", name_of(u), e);
         ok = false;
     }
@@ -151,19 +144,20 @@ static bool begin_parts(struct upload *u, err *e)
     return ok;
 }
 
-static bool keep_etag(struct upload *u, struct s3_op *o, size_t part, err *e)
+static bool keep_part(struct upload *u, struct s3_op *o, size_t part, err *e)
 {
     str etag = http_headers_get(&o->call.answer_headers, "etag");
-    if (!(o->answered && o->call.status == 200)) {
+    if (!s3_is_done(o)) {
         s3_fault(u->s3, o, "write a part of", name_of(u), e);
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;  // the upload is, not the object
         return false;
     }
-    if (!etag.n || etag.n >= ETAG_MAX)
+    if (!u->s3->speech->multipart.etags) return true;
+    if (!etag.n || etag.n >= S3_ETAG_MAX)
         return err_set(e, ERR_DATA_LOSS, "write a part of object %.*s: it got no ETag",
                        STR(name_of(u)));
-    memcpy(u->etags[part].text, etag.p, etag.n);
-    u->etags[part].text[etag.n] = '\0';
+    memcpy(u->sent[part].etag, etag.p, etag.n);
+    u->sent[part].etag[etag.n] = '\0';
     return true;
 }
 
@@ -178,7 +172,7 @@ static bool send_parts(struct upload *u, err *e)
     if (u->parts + n > PARTS_MOST)
         return err_set(e, ERR_OUT_OF_RANGE, "write object %.*s: it has more than %d parts",
                        STR(name_of(u)), PARTS_MOST);
-    if (!mem_grow(u->s3->memory, &u->etags, &u->etag_cap, u->parts + n, sizeof *u->etags, e))
+    if (!mem_grow(u->s3->memory, &u->sent, &u->sent_cap, u->parts + n, sizeof *u->sent, e))
         return false;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     memset(ops, 0, sizeof ops);
@@ -186,14 +180,14 @@ static bool send_parts(struct upload *u, err *e)
         size_t from = i * PART_BYTES;
         ops[i] = (struct s3_op){.action = S3_PART,
                                 .key = s3_key(u->s3, &a, name_of(u)),
-                                .query = id_query(u, &a, u->parts + i + 1),
+                                .query = parts_query(u, &a, u->parts + i + 1),
                                 .body = str_make(u->bytes + from, MIN(u->n - from, PART_BYTES)),
                                 .answer_max = ANSWER_MAX};
     }
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, ops, n);
     for (size_t i = 0; ok && i < n; i++)
-        ok = keep_etag(u, &ops[i], u->parts + i, e);
+        ok = keep_part(u, &ops[i], u->parts + i, e);
     for (size_t i = 0; i < n; i++)
         s3_op_release(&ops[i]);
     arena_release(&a);
@@ -266,7 +260,7 @@ static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
-    if (ok && !(o.answered && o.call.status == 200)) {
+    if (ok && !s3_is_done(&o)) {
         s3_fault(u->s3, &o, "look whose is", name_of(u), e);
         // It was there a moment ago, or may come yet. Whether it is ours is not known.
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
@@ -316,34 +310,28 @@ static bool put_whole(struct upload *u, bool *existed, err *e)
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
-    bool made = ok && o.answered && o.call.status == 200;
+    bool made = ok && s3_is_done(&o);
     if (made) metric_add_to(&store_bytes, S("written"), u->n);
-    if (ok && !made) ok = conclude(u, &o, o.answered && o.call.status == 412, existed, e);
+    if (ok && !made) ok = conclude(u, &o, o.answered && o.cause == S3_TAKEN, existed, e);
     s3_op_release(&o);
     arena_release(&a);
     return ok;
-}
-
-static void put_list(struct buf *b, const struct upload *u)
-{
-    buf_z(b, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    for (size_t i = 0; i < u->parts; i++)
-        buf_printf(b, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", i + 1,
-                   u->etags[i].text);
-    buf_z(b, "</CompleteMultipartUpload>");
 }
 
 // What the end of an upload in parts was answered with. *made: the object is there and ours.
 static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *made, bool *taken,
                      err *e)
 {
+    const struct s3_multipart *m = &u->s3->speech->multipart;
     struct s3_refusal why = {0};
-    *taken = o->answered && o->call.status == 412;
-    if (!(o->answered && o->call.status == 200)) {
-        // The upload may be gone because a try whose answer was lost has ended it.
-        return !(o->answered && o->call.status == 404) || is_ours(u, false, made, e);
+    // Where parts are gone, a creation has ended that took the name: an earlier try of this one, or
+    // another's. Where an upload is, a try whose answer was lost may have ended it.
+    *taken = o->answered && (o->cause == S3_TAKEN || o->cause == S3_GONE);
+    if (!s3_is_done(o)) {
+        return !(o->answered && o->cause == S3_ABSENT) || is_ours(u, false, made, e);
     }
-    if (!s3_read_completed(a, buf_view(&o->call.answer), &why, e)) return false;
+    if (m->read_completed && !m->read_completed(a, buf_view(&o->call.answer), &why, e))
+        return false;
     *made = !why.code.n;
     *taken = str_is(why.code, "PreconditionFailed");
     if (*made || *taken) return true;
@@ -353,18 +341,21 @@ static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *m
 
 static bool end_parts(struct upload *u, bool *existed, err *e)
 {
+    struct s3 *s = u->s3;
     struct arena a;
     struct buf list;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    buf_init(&list, u->s3->memory, (size_t)PARTS_MOST * (ETAG_MAX + 80));
-    put_list(&list, u);
+    buf_init(&list, u->s3->memory, (size_t)PARTS_MOST * (S3_ETAG_MAX + 80));
+    s->speech->multipart.put_list(&list, str_make(u->id, u->id_n), u->sent, u->parts);
+    bool exclusive = u->naming == STORE_EXCLUSIVE;
+    struct http_header nonce = {str_of(s->speech->nonce), str_of(u->nonce)};
     struct s3_op o = {.action = S3_END,
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .query = id_query(u, &a, 0),
-                      .extra = {s3_if_free(u->s3)},
-                      .extra_n = u->naming == STORE_EXCLUSIVE ? 1 : 0,
+                      .query = parts_query(u, &a, 0),
                       .body = buf_view(&list),
                       .answer_max = ANSWER_MAX};
+    if (!s->speech->multipart.begins) o.extra[o.extra_n++] = nonce;
+    if (exclusive) o.extra[o.extra_n++] = s3_if_free(s);
     bool made = false;
     bool taken = false;
     bool ok = buf_ok(&list, e) && arena_ok(&a, e);
@@ -382,11 +373,11 @@ static bool end_parts(struct upload *u, bool *existed, err *e)
 static void drop_parts(struct upload *u)
 {
     struct arena a;
-    if (!u->id_n) return;
+    if (!u->id_n || !u->s3->speech->multipart.begins) return;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
     struct s3_op o = {.action = S3_DROP,
                       .key = s3_key(u->s3, &a, name_of(u)),
-                      .query = id_query(u, &a, 0),
+                      .query = parts_query(u, &a, 0),
                       .answer_max = ANSWER_MAX};
     err ignored = {0};
     if (arena_ok(&a, &ignored)) s3_run(u->s3, u->req, &o, 1);

@@ -71,6 +71,12 @@ static const struct config_row s3_rows[] = {
 #undef ROW
 };
 
+static const struct config_row azure_rows[] = {
+#define ROW(...) CONFIG_ROW(struct azure_settings, __VA_ARGS__)
+#include "service/azure.def"
+#undef ROW
+};
+
 static const struct config_row storage_rows[] = {
 #define ROW(...) CONFIG_ROW(struct storage_settings, __VA_ARGS__)
 #include "service/storage.def"
@@ -177,7 +183,8 @@ bool settings_check(const struct config *c, err *e)
     if (!log_level_of(str_of(l->level), &level))
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "log.level: '%s' is none of debug, info, warn, error", l->level);
-    if (!storage_check(storage, config_section(c, "s3"), e)) return false;
+    if (!storage_check(storage, config_section(c, "s3"), config_section(c, "azure"), e))
+        return false;
     if (!values_directory(storage->dir, e)) return err_wrap(e, "storage.dir");
     return check_server(config_section(c, "server"), e) &&
            check_internal(config_section(c, "internal"), e) &&

@@ -10,7 +10,8 @@
 #define SETTINGS(X) \
     X(server)       \
     X(internal)     \
-    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(s3) X(self_profile) X(storage)
+    X(admin)        \
+    X(auth) X(azure) X(cluster) X(lanes) X(log) X(runtime_config) X(s3) X(self_profile) X(storage)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
@@ -35,6 +36,12 @@ struct admin_settings {
 struct auth_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
 #include "service/auth.def"
+#undef ROW
+};
+
+struct azure_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/azure.def"
 #undef ROW
 };
 
@@ -76,4 +83,4 @@ extern const size_t settings_section_count;
 // together, files of certificates that can be used.
 bool settings_check(const struct config *c, err *e) MUST_CHECK;
 bool storage_check(const struct storage_settings *s, const struct s3_settings *s3,
-                   err *e) MUST_CHECK;  // of the sections storage and s3
+                   const struct azure_settings *azure, err *e) MUST_CHECK;

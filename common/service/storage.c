@@ -4,6 +4,7 @@
 // for the cluster. What cannot be done at the start, because the store is away or slow, is done by
 // storage_ask as soon as it answers; until then a notice says so. A store that is found wrong,
 // sooner or later, ends the process.
+#include "azure/azure.h"
 #include "base/ulid.h"
 #include "manifest/manifest.h"
 #include "s3/s3.h"
@@ -36,9 +37,31 @@ static bool is_one_of(const char *setting, const char *value, const char *const 
     return err_set(e, ERR_INVALID_ARGUMENT, "%s: '%s' is none of %s", setting, value, names);
 }
 
-bool storage_check(const struct storage_settings *s, const struct s3_settings *s3, err *e)
+static bool check_azure(const struct azure_settings *s, bool used, err *e)
 {
-    static const char *const kinds[] = {"local", "s3", "none", NULL};
+    const char *given = NULL;
+    const struct {
+        const char *name;
+        const char *value;
+    } proofs[] = {{"account_key", s->account_key},
+                  {"sas_token", s->sas_token},
+                  {"key_file", s->key_file}};
+    for (size_t i = 0; i < COUNT(proofs); i++) {
+        if (!proofs[i].value[0]) continue;
+        if (given)
+            return err_set(e, ERR_INVALID_ARGUMENT, "azure.%s: it is set, and %s is, too",
+                           proofs[i].name, given);
+        given = proofs[i].name;
+    }
+    return !used || s->container[0] ||
+           err_set(e, ERR_INVALID_ARGUMENT,
+                   "azure.container: storage.kind azure needs the name of a container");
+}
+
+bool storage_check(const struct storage_settings *s, const struct s3_settings *s3,
+                   const struct azure_settings *azure, err *e)
+{
+    static const char *const kinds[] = {"local", "s3", "azure", "none", NULL};
     static const char *const ways[] = {"auto", "threads", NULL};
     static const char *const styles[] = {"auto", "path", "virtual", NULL};
     static const char *const dialects[] = {"auto", "amazon", "google", NULL};
@@ -46,6 +69,7 @@ bool storage_check(const struct storage_settings *s, const struct s3_settings *s
         !is_one_of("s3.style", s3->style, styles, e) ||
         !is_one_of("s3.dialect", s3->dialect, dialects, e))
         return false;
+    if (!check_azure(azure, strcmp(s->kind, "azure") == 0, e)) return false;
     bool key = s3->access_key[0];
     if (key != (s3->secret_key[0] != '\0'))
         return err_set(e, ERR_INVALID_ARGUMENT, "s3.%s: it is not set, and %s is",
@@ -106,18 +130,28 @@ static bool claim(struct program *p, uint64_t limit_ns, err *e)
 
 // The store of the settings.
 struct chosen {
-    bool is_s3;
+    enum {
+        CHOSEN_LOCAL,
+        CHOSEN_S3,
+        CHOSEN_AZURE,
+    } kind;
     struct store_local_options local;
     struct s3_options s3;
+    struct azure_options azure;
     char path[STORE_PATH_MAX];  // memory for the default
-    char name[600];             // for messages: a directory, or s3://bucket/prefix
+    char name[600];             // for messages: a directory, s3://bucket/prefix or azure://
 };
+
+static bool is_bucket(const struct chosen *c)
+{
+    return c->kind != CHOSEN_LOCAL;
+}
 
 static void choose_s3(struct program *p, struct chosen *c)
 {
     const struct s3_settings *s = config_section(p->config, "s3");
     bool amazon = !s->endpoint[0];
-    c->is_s3 = true;
+    c->kind = CHOSEN_S3;
     c->s3 = (struct s3_options){
         .endpoint = s->endpoint,
         .region = s->region[0] ? s->region : s3_region_of_environment(),
@@ -135,13 +169,34 @@ static void choose_s3(struct program *p, struct chosen *c)
     snprintf(c->name, sizeof c->name, "s3://%s/%s", s->bucket, s->prefix);
 }
 
+static void choose_azure(struct program *p, struct chosen *c)
+{
+    const struct azure_settings *s = config_section(p->config, "azure");
+    c->kind = CHOSEN_AZURE;
+    c->azure = (struct azure_options){
+        .account = s->account,
+        .endpoint = s->endpoint,
+        .container = s->container,
+        .prefix = s->prefix,
+        .ca_file = s->ca_file,
+        .keys = {s->account_key, s->sas_token, s->key_file},
+        .memory = &p->storage,
+        .width = (unsigned)s->width,
+    };
+    snprintf(c->name, sizeof c->name, "azure://%s/%s", s->container, s->prefix);
+}
+
 // False: this process has none.
 static bool choose(struct program *p, struct chosen *c)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
-    *c = (struct chosen){.is_s3 = false};
+    *c = (struct chosen){.kind = CHOSEN_LOCAL};
     if (strcmp(s->kind, "s3") == 0) {
         choose_s3(p, c);
+        return true;
+    }
+    if (strcmp(s->kind, "azure") == 0) {
+        choose_azure(p, c);
         return true;
     }
     snprintf(c->path, sizeof c->path, "%s/store", p->datadir.path);
@@ -158,7 +213,15 @@ static bool choose(struct program *p, struct chosen *c)
 
 static struct store *open_client(const struct chosen *c, err *e)
 {
-    return c->is_s3 ? store_open_s3(&c->s3, e) : store_open_local(&c->local, e);
+    switch (c->kind) {
+    case CHOSEN_S3:
+        return store_open_s3(&c->s3, e);
+    case CHOSEN_AZURE:
+        return store_open_azure(&c->azure, e);
+    case CHOSEN_LOCAL:
+        break;
+    }
+    return store_open_local(&c->local, e);
 }
 
 static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, err *e)
@@ -168,12 +231,13 @@ static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, 
     c->local.no_uring = true;
     c->local.width = 1;
     c->s3.width = 1;
+    c->azure.width = 1;
     struct store *other = open_client(c, e);
     assert(other != p->process.store);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
     bool ok = store_check(p->process.store, other, p->identity.directory, &r, e) &&
-              (!c->is_s3 || s3_check_races(p->process.store, &r, e));
+              (!is_bucket(c) || s3_check_races(p->process.store, &r, e));
     req_release(&r);
     store_close(other);
     return ok;
@@ -194,7 +258,7 @@ static bool try_store(struct program *p, uint64_t limit_ns, err *e)
     bool has_one = choose(p, &c);
     assert(has_one && p->process.store);
     (void)has_one;
-    const char *why = c.is_s3 ? NULL : store_check_mount(c.local.dir);
+    const char *why = is_bucket(&c) ? NULL : store_check_mount(c.local.dir);
     if (why) notice_raise(p->notices, "storage.caches", str_of(c.name), NOTICE_FOREVER, "%s", why);
     bool ok = try_clients(p, &c, limit_ns, &fault);
     if (!ok && fault.code == ERR_FAILED_PRECONDITION) {
@@ -268,7 +332,7 @@ bool storage_open(struct program *p, err *e)
         return true;
     }
     p->process.store = open_client(&c, e);
-    if (!p->process.store || (c.is_s3 && !ask_access(p, &c, e))) return false;
+    if (!p->process.store || (is_bucket(&c) && !ask_access(p, &c, e))) return false;
     // Tried first: a claim in a store that breaks its promises could be one of two.
     bool ok = try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
     (void)node_cluster(p, &p->identity.cluster);

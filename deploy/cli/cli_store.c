@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/cli/cli_store.h"
 
+#include "azure/azure.h"
 #include "s3/s3.h"
 #include "store/local.h"
 #include "sys/file.h"
@@ -52,12 +53,20 @@ static struct store *make_directory(struct cli *c, const char *given, err *e)
 
 static bool is_bucket(const char *given)
 {
-    return str_starts(str_of(given), S("s3://"));
+    return str_starts(str_of(given), S("s3://")) || str_starts(str_of(given), S("azure://"));
+}
+
+static struct store *open_container(struct cli *c, const char *given, err *e)
+{
+    struct azure_options container;
+    if (!azure_options_of_url(str_of(given), &c->arena, &container, e)) return NULL;
+    return store_open_azure(&container, e);
 }
 
 static struct store *open_bucket(struct cli *c, const char *given, err *e)
 {
     struct s3_options bucket;
+    if (str_starts(str_of(given), S("azure://"))) return open_container(c, given, e);
     if (!s3_options_of_url(str_of(given), &c->arena, &bucket, e)) return NULL;
     return store_open_s3(&bucket, e);
 }

@@ -2,9 +2,9 @@
 //
 // cli_store.h - the store that an operand names, for commands that read and copy stores.
 //
-// An operand is the directory of a local store, the data directory of a server, or
-// s3://BUCKET/PREFIX. The service, the region and the keys of a bucket come from the environment
-// (s3/s3.h), so two buckets of one command are of one service.
+// An operand is the directory of a local store, the data directory of a server, s3://BUCKET/PREFIX
+// or azure://CONTAINER/PREFIX. The service, the region and the keys come from the environment
+// (s3/s3.h, azure/azure.h), so two buckets of one command are of one service.
 #pragma once
 
 #include "deploy/cli/cli.h"

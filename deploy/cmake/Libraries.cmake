@@ -17,6 +17,7 @@ set(FT_LIBS_loop PkgConfig::libuv)
 set(FT_LIBS_store PkgConfig::liburing)
 set(FT_LIBS_net PkgConfig::libnghttp2 PkgConfig::openssl PkgConfig::libcurl)
 set(FT_LIBS_s3 PkgConfig::libcrypto PkgConfig::expat)
+set(FT_LIBS_azure PkgConfig::libcrypto)
 set(FT_LIBS_service PkgConfig::yaml_0_1)
 set(FT_LIBS_ingester ${ROCKSDB})
 set(FT_LIBS_querier ${ROCKSDB})  # its cache on disk

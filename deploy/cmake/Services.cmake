@@ -22,7 +22,7 @@ if(TARGET ft_distributor AND TARGET ft_ingester AND TARGET ft_querier AND TARGET
     add_library(ft_cli STATIC ${sources})   # the client
     set_target_properties(ft_cli PROPERTIES LINKER_LANGUAGE C)
     target_include_directories(ft_cli PUBLIC ${PROJECT_SOURCE_DIR})
-    target_link_libraries(ft_cli PUBLIC ft_flags ft_service ft_intake ft_block ft_manifest ft_s3 ft_distributor ft_querier)
+    target_link_libraries(ft_cli PUBLIC ft_flags ft_service ft_intake ft_block ft_manifest ft_s3 ft_azure ft_distributor ft_querier)
     add_executable(flametree deploy/cli/main.c)
     target_link_libraries(flametree PRIVATE ft_cli ft_distributor ft_ingester ft_querier ft_compactor)
 endif()

@@ -95,12 +95,12 @@ foreach(unit IN LISTS units)
     set_tests_properties(unit.${target} PROPERTIES TIMEOUT 3600 LABELS unit)
 endforeach()
 
-# The tables of stores on a real S3 service, which tests/s3 starts.
-if(TARGET ft_s3)
+# The tables of stores on a real service, which tests/s3 starts.
+if(TARGET ft_azure)
     add_executable(s3.store tests/s3/store.c)
     target_include_directories(s3.store PRIVATE tests)
     set_target_properties(s3.store PROPERTIES FT_TEST ON)
-    target_link_libraries(s3.store PRIVATE ft_s3 ${CMOCKA})
+    target_link_libraries(s3.store PRIVATE ft_azure ${CMOCKA})
     fixtures_of(s3.store ${PROJECT_SOURCE_DIR}/tests/s3/store.c)
 endif()
 

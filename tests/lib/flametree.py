@@ -23,6 +23,7 @@ import urllib.error
 import urllib.request
 import zlib
 
+import azurite
 import s3_service
 from s3_service import BUCKET
 
@@ -48,11 +49,14 @@ def await_(what, get, seconds=30, pause=0.02):
 @contextlib.contextmanager
 def fetched(store):
     """The folder of a store's objects; of a bucket a copy that goes at the end."""
-    if not store.startswith("s3://"):
+    if not store.startswith(("s3://", "azure://")):
         yield os.path.join(store, "o")
         return
     with tempfile.TemporaryDirectory(prefix="flametree-test-") as copy:
-        s3_service.fetch(S3, store, copy)
+        if AZURE:
+            AZURE.fetch(store, copy)
+        else:
+            s3_service.fetch(S3, store, copy)
         yield copy
 
 
@@ -100,11 +104,14 @@ def own_host():
     return "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
 
 
-# With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), each server on a part of it. Servers and the client find the service
-# and its keys in the environment.
+# With FLAMETREE_TEST_S3=URL the suite runs on a bucket (tests/lib/radosgw.py), with FLAMETREE_TEST_AZURE=URL in a container (tests/lib/azurite.py),
+# each server on a part of it. Servers and the client find the service and its keys in the environment.
 S3 = os.environ.get("FLAMETREE_TEST_S3")
 if S3:
     os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID=s3_service.KEYS[0], AWS_SECRET_ACCESS_KEY=s3_service.KEYS[1])
+AZURE = azurite.Azurite.at(os.environ["FLAMETREE_TEST_AZURE"]) if "FLAMETREE_TEST_AZURE" in os.environ else None
+if AZURE:
+    os.environ.update(AZURE.env())
 
 
 def prefix_of(folder):
@@ -114,8 +121,10 @@ def prefix_of(folder):
 
 def store_flags(folder, args):
     """Settings of an own part of the bucket, if the suite runs on one and the test names no store of its own."""
-    if not S3 or any("--storage." in arg for arg in args):
+    if not (S3 or AZURE) or any("--storage." in arg for arg in args):
         return []
+    if AZURE:
+        return AZURE.flags(prefix_of(folder))
     return ["--storage.kind=s3", "--s3.endpoint=" + S3, "--s3.bucket=" + BUCKET, "--s3.prefix=" + prefix_of(folder)]
 
 
@@ -136,8 +145,10 @@ def objects_of(store):
     return {os.path.relpath(path, top): os.path.getsize(path) for path in paths}
 
 
-def store_of(folder, on_bucket=bool(S3), place="store"):
+def store_of(folder, on_bucket=bool(S3 or AZURE), place="store"):
     """As the client takes it: the URL of the part of the bucket, or the directory, in which objects are below o/."""
+    if on_bucket and AZURE:
+        return AZURE.store_url(prefix_of(folder))
     return "s3://%s/%s" % (BUCKET, prefix_of(folder)) if on_bucket else os.path.join(folder, place)
 
 

@@ -1,4 +1,4 @@
-"""A proxy before an S3 service that makes trouble: requests get lost before or after they are carried out, are answered with 500 or 503,
+"""A proxy before an S3 service, or Azure's, that makes trouble: requests get lost before or after they are carried out, are answered with 500 or 503,
 late, cut short or with a wrong byte.
 
     with S3Proxy(upstream) as p:
@@ -17,6 +17,7 @@ late, cut short or with a wrong byte.
     p.at_write(3, "before", f)                  # f() at the third request from now on that writes: before or after it is carried out
 """
 import collections
+import email.utils
 import http.client
 import http.server
 import random
@@ -26,6 +27,7 @@ import time
 import urllib.parse
 
 KINDS = {"wrong": "object", "conflict": "creation", "short": "list"}  # troubles of some requests only
+RARE = ("conflict",)  # of requests so few that the first one meets it for certain
 SPARING = ("wrong", "short")  # after which the next eight requests of the same path have no such trouble
 HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"}
 BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
@@ -48,7 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.upstream.request(self.command, self.server.proxy.target(self.path), body or None, headers)
             answer = self.upstream.getresponse()
-            return answer.status, self.server.proxy.back(answer.getheaders()), answer.read()
+            status, text = self.server.proxy.say(self.path, answer.status, answer.read())
+            return status, self.server.proxy.back(answer.getheaders()), text
         except (OSError, http.client.HTTPException):
             self.upstream.close()
             raise
@@ -70,12 +73,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         p = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         is_object = self.command == "GET" and "?" not in self.path
-        kind = "object" if is_object else "creation" if "if-none-match" in self.headers else "list" if "list-type" in self.path else ""
+        kind = "object" if is_object else "creation" if "if-none-match" in self.headers else "list" if "list-type" in self.path or "comp=list&" in self.path else ""
         trouble = p.pick(kind, self.path)
         refusal = p.refuse(self.command, self.path, self.headers, body)
         if refusal:
             status, text = refusal
-            self.answer(status, [("Content-Type", "application/xml")], text)
+            self.answer(status, [("Content-Type", "application/xml"), ("Date", email.utils.formatdate(usegmt=True))], text)
             return
         meets = p.counts(self.command)
         if meets == "before":
@@ -147,6 +150,10 @@ class S3Proxy:
         """The headers of an answer to send back."""
         return headers
 
+    def say(self, path, status, body):
+        """(status, body) of an answer to send back."""
+        return status, body
+
     def refuse(self, method, path, headers, body):
         """(status, body) for a request that is not to be sent on, otherwise None."""
         return None
@@ -174,7 +181,7 @@ class S3Proxy:
             for name, part in self.trouble.items():
                 if KINDS.get(name, kind) != kind or (name in SPARING and self.spared.get(path)):
                     continue
-                if at < part:
+                if at < part or (name in RARE and not self.done[name]):
                     self.done[name] += 1
                     if name in SPARING:
                         self.spared[path] = 9

@@ -1,4 +1,4 @@
-"""What S3 services of tests have in common (radosgw.py, versitygw.py): keys, signed requests to any of them, a bucket, and a command beside them."""
+"""What S3 services of tests have in common (radosgw.py, versitygw.py; azurite.py has the same methods): keys, signed requests to any of them, a bucket, and a command beside them."""
 import base64
 import datetime
 import hashlib
@@ -45,6 +45,24 @@ class S3Service:
         status, text = self.call("PUT", "/" + name)
         assert status == 200, text
         return name
+
+    def endpoint(self, url):
+        """For settings, of the service itself or of a proxy before it."""
+        return url
+
+    def keys(self, bucket, prefix=""):
+        return keys(self.url, bucket, prefix, (self.access_key, self.secret_key))
+
+    def store_url(self, prefix, bucket=BUCKET):
+        return "s3://%s/%s" % (bucket, prefix)
+
+    def env(self):
+        """Of the client: the service of store_url and its keys."""
+        return {"AWS_ENDPOINT_URL_S3": self.url, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
+
+    def table(self):
+        """Arguments of the program of tests/s3/store.c."""
+        return [self.url, BUCKET]
 
     @classmethod
     def main(cls):

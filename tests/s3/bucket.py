@@ -4,19 +4,22 @@ import re
 import subprocess
 import uuid
 
+from azurite import Azurite
 from client import Pprof, now_ms
 from flametree import BIN, Flametree
 from s3_service import BUCKET
 
 
-def flags(service, prefix=None, **s3):
-    """Settings of a part of the bucket of its own. A setting that is None is left out."""
-    values = {"endpoint": service.url, "bucket": BUCKET, "prefix": prefix or uuid.uuid4().hex, "access_key": service.access_key,
-              "secret_key": service.secret_key, **s3}
+def flags(service, prefix=None, **changes):
+    """Settings of a part of the bucket of its own. A setting that is None is left out. A proxy may stand for a service of S3."""
+    changes = {"prefix": prefix or uuid.uuid4().hex, **changes}
+    if isinstance(service, Azurite):
+        return service.flags(**changes)
+    values = {"endpoint": service.url, "bucket": BUCKET, "access_key": service.access_key, "secret_key": service.secret_key, **changes}
     return ["--storage.kind=s3", *("--s3.%s=%s" % pair for pair in values.items() if pair[1] is not None)]
 
 
-NO_KEYS = {name: "" for name in os.environ if name.startswith("AWS_")}
+NO_KEYS = {name: "" for name in os.environ if name.startswith(("AWS_", "AZURE_"))}
 NO_KEYS.update(AWS_SHARED_CREDENTIALS_FILE="/nonexistent/credentials", HOME="/nonexistent")
 
 

@@ -1,14 +1,15 @@
-"""One S3 service of each kind for all tests of a worker."""
+"""One service of each kind for all tests of a worker."""
 import os
 import sys
 
 import pytest
+from azurite import Azurite
 from radosgw import Radosgw
 from versitygw import Versitygw
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../oracle"))  # fleet.py
 
-KINDS = {"radosgw": Radosgw, "versitygw": Versitygw}
+KINDS = {"radosgw": Radosgw, "versitygw": Versitygw, "azurite": Azurite}
 
 
 @pytest.fixture(scope="session")

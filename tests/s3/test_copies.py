@@ -17,8 +17,8 @@ HOURS_OVER = (7200, 14400)
 
 
 def env(service):
-    """Of the client: the service of s3://BUCKET/PREFIX and its keys."""
-    return env_of(**{**NO_KEYS, "AWS_ENDPOINT_URL_S3": service.url, "AWS_ACCESS_KEY_ID": service.access_key, "AWS_SECRET_ACCESS_KEY": service.secret_key})
+    """Of the client: the service and its keys."""
+    return env_of(**{**NO_KEYS, **service.env()})
 
 
 def bucket_url(prefix, bucket=BUCKET):
@@ -70,7 +70,7 @@ def test_from_a_bucket_to_a_directory_and_back_to_a_bucket(topology, service, tm
 
 
 def test_from_a_directory_to_a_bucket_and_back(each_service, tmp_path):
-    name, copy, data = unique("kept"), bucket_url(unique("copy")), tmp_path / "data"
+    name, copy, data = unique("kept"), each_service.store_url(unique("copy")), tmp_path / "data"
     with Flametree(*BUSY) as f:
         n = backed_up_while_written(f, name, f.data, copy, env(each_service))
     data.mkdir()
@@ -93,10 +93,10 @@ def test_from_a_bucket_to_a_bucket_and_back(service, other):
 
 def test_only_what_is_new_goes_to_a_bucket_and_what_nothing_names_goes(each_service):
     prefix = unique("copy")
-    copy, pair = bucket_url(prefix), env(each_service)
+    copy, pair = each_service.store_url(prefix), env(each_service)
 
     def objects():
-        return {k for k in keys(each_service.url, BUCKET, prefix + "/") if "/backup/" not in k}
+        return {k for k in each_service.keys(BUCKET, prefix + "/") if "/backup/" not in k}
     with Flametree(*CALM) as f:
         pusher = Pusher(f.server(), unique("kept"), HOURS_OVER)
         pusher.push(30)
@@ -113,7 +113,7 @@ def test_only_what_is_new_goes_to_a_bucket_and_what_nothing_names_goes(each_serv
         tool("backup", f.data, copy, env=pair)
         assert not any("/live/a/" in k for k in objects())
         assert sum("/live/m/" in k for k in objects()) == 1
-        assert sum("/backup/" in k for k in keys(each_service.url, BUCKET, prefix + "/")) == 1
+        assert sum("/backup/" in k for k in each_service.keys(BUCKET, prefix + "/")) == 1
 
 
 @pytest.mark.parametrize("part", ["/live/a/", "/raw/", "/live/m/"])
@@ -141,7 +141,7 @@ def test_a_damaged_copy_in_a_bucket_is_found_and_mended(service, tmp_path, part)
 
 def test_a_backup_to_a_bucket_that_was_killed_goes_on(each_service, tmp_path):
     name, prefix, data = unique("kept"), unique("copy"), tmp_path / "data"
-    copy, pair = bucket_url(prefix), env(each_service)
+    copy, pair = each_service.store_url(prefix), env(each_service)
     with Flametree(*CALM) as f:
         pusher = Pusher(f.server(), name)
         for _ in range(10):
@@ -149,7 +149,7 @@ def test_a_backup_to_a_bucket_that_was_killed_goes_on(each_service, tmp_path):
             flush(f)
         for done in (1, 3, 6):
             process = subprocess.Popen([PROGRAM, "backup", f.data, copy, "--rate", "0.02"], stderr=subprocess.DEVNULL, env=pair)
-            await_("%d objects" % done, lambda: len(keys(each_service.url, BUCKET, prefix + "/")) >= done or process.poll() is not None, 60, 0.01)
+            await_("%d objects" % done, lambda: len(each_service.keys(BUCKET, prefix + "/")) >= done or process.poll() is not None, 60, 0.01)
             process.kill()
             assert process.wait() == -signal.SIGKILL
         tool("backup", f.data, copy, env=pair)

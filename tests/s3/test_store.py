@@ -1,14 +1,14 @@
-"""What holds for every S3 service: the tests of stores pass on it, and a Flametree on a bucket works and comes back from the bucket alone."""
+"""What holds for every service: the tests of stores pass on it, and a Flametree on a bucket works and comes back from the bucket alone."""
 import os
 import subprocess
 
-from bucket import BUCKET, on_bucket, push, total
+from bucket import on_bucket, push, total
 from client import unique
 from flametree import BIN, compact, flush
 
 
 def test_the_tests_of_every_store_pass_on_a_bucket(each_service):
-    done = subprocess.run([os.path.join(BIN, "s3.store"), each_service.url, BUCKET], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([os.path.join(BIN, "s3.store"), *each_service.table()], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 

@@ -20,10 +20,11 @@ TROUBLES = {
 }
 
 
+@pytest.mark.parametrize("kind", ["radosgw", "azurite"])
 @pytest.mark.parametrize("name", TROUBLES)
-def test_answers_equal_brute_force_whatever_the_service_does(service, name):
-    rng = random.Random(SEED)
-    with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=proxy.url) as f:
+def test_answers_equal_brute_force_whatever_the_service_does(services, kind, name):
+    rng, service = random.Random(SEED), services(kind)
+    with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=service.endpoint(proxy.url)) as f:
         fleet = Fleet(rng, f.server(), unique("trouble"))
         proxy.trouble = TROUBLES[name]
         for _ in range(3):
@@ -51,11 +52,13 @@ def test_pushes_go_on_while_the_service_is_away_and_are_flushed_when_it_is_back(
         assert total(f.server()) == sum(range(1, 16))
 
 
+@pytest.mark.parametrize("kind", ["radosgw", "azurite"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_at_each_request_that_writes_loses_nothing_and_counts_nothing_twice(service, tmp_path, when):
+def test_a_kill_at_each_request_that_writes_loses_nothing_and_counts_nothing_twice(services, kind, tmp_path, when):
     """The first requests of flush and compaction, one after the other: the process is killed before each is carried out, or after it."""
     pushed = kills = 0
-    with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=proxy.url, data=str(tmp_path)) as f:
+    service = services(kind)
+    with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=service.endpoint(proxy.url), data=str(tmp_path)) as f:
         for at in range(1, 13):
             push(f.server(), 3, pushed, ago_s=3 * 3600)  # of an hour that is over: it is merged
             pushed += 3

@@ -63,7 +63,7 @@ VALUES = [
     ("cluster.ingesters", "a=10.0.0.1:4041,b=10.0.0.2", "the port is missing"), ("cluster.ingesters", "a=h:1,a=h:2", "given twice"), ("cluster.queriers", "q=h:0", "port 0"),
     ("cluster.compactors", "=h:1", "not id=address"), ("self_profile.url", "localhost:4040", "not http://host:port"), ("self_profile.url", "http://:80", "not http://host:port"),
     ("self_profile.tenant", "a/b", "unsupported character"), ("server.id", "a=b", "has a blank"), ("server.data_dir", "/dev/null", "not a directory"), ("storage.dir", "/dev/null", "not a directory"),
-    ("storage.kind", "tape", "local, s3, none"), ("storage.io", "fast", "auto, threads"), ("log.level", "loud", "debug, info, warn, error"), ("runtime_config.file", "/nonexistent.yaml", "/nonexistent.yaml"),
+    ("storage.kind", "tape", "local, s3, azure, none"), ("storage.io", "fast", "auto, threads"), ("log.level", "loud", "debug, info, warn, error"), ("runtime_config.file", "/nonexistent.yaml", "/nonexistent.yaml"),
     ("limits.ingestion_relabeling_default_rules_position", "middle", "middle"), ("server.head_timeout", "5 parsecs", "not a duration"), ("server.body_max", "lots", "not a number of bytes"),
 ]
 

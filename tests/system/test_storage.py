@@ -29,7 +29,7 @@ def io_mode(f):
 
 
 @pytest.mark.parametrize("args,says", [
-    (["--storage.kind", "tape"], "storage.kind: 'tape' is none of local, s3, none"),
+    (["--storage.kind", "tape"], "storage.kind: 'tape' is none of local, s3, azure, none"),
     (["--storage.kind", "s3"], "s3.bucket: storage.kind s3 needs the name of a bucket"),
     (["--storage.io", "aio"], "storage.io: 'aio' is none of auto, threads"),
     (["--storage.width", "0"], "storage.width"),

@@ -23,9 +23,15 @@ static struct store *open_bucket(struct bench *b)
 void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket,
                        enum s3_dialect dialect)
 {
-    *b = (struct bench){.endpoint = endpoint, .open = open_bucket};
     bucket_name = bucket;
     spoken = dialect;
+    bucket_bench_begin(b, endpoint, open_bucket);
+}
+
+void bucket_bench_begin(struct bench *b, const char *endpoint,
+                        struct store *(*open)(struct bench *))
+{
+    *b = (struct bench){.endpoint = endpoint, .open = open};
     snprintf(b->prefix, sizeof b->prefix, "%016llx/", (unsigned long long)rand_u64());
     mem_budget_init(&b->memory, "store", NULL, (size_t)256 << 20);
     req_init(&b->req, RANK_DUTY, NULL, 1 << 20, 0);
@@ -79,6 +85,28 @@ void large_objects_go_up_in_parts(void **state)
         assert_ok(store_put_unique(b->store, &b->req, str_of(name), all, e));
         expect(b, name, all);
     }
+    free(bytes);
+}
+
+// Both go up at the same time, and one ends first. The other is told so whether the service has
+// dropped its parts by then or not.
+void of_two_large_creations_one_wins(void **state)
+{
+    struct bench *b = *state;
+    const str name = S("v1/large/two");
+    size_t n = ((size_t)40 << 20) + 1;
+    char *bytes = malloc(n);
+    struct store_upload *u[2];
+    bool existed[2] = {false, false};
+    for (unsigned i = 0; i < 2; i++) {
+        memset(bytes, 'a' + (int)i, n);
+        assert_ok((u[i] = store_begin(b->store, &b->req, name, n, e)) != NULL);
+        assert_ok(store_write(u[i], str_make(bytes, n), e));
+    }
+    for (unsigned i = 2; i-- > 0;)
+        assert_ok(store_commit(u[i], &existed[i], e));
+    assert_true(existed[0] && !existed[1]);
+    expect(b, name.p, str_make(bytes, n));
     free(bytes);
 }
 

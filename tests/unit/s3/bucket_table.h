@@ -10,12 +10,18 @@
 // A bench on a part of the bucket that nobody else uses.
 void bucket_bench_init(struct bench *b, const char *endpoint, const char *bucket,
                        enum s3_dialect dialect);
+// The same with another way to open a store at the endpoint, in b->prefix.
+void bucket_bench_begin(struct bench *b, const char *endpoint,
+                        struct store *(*open)(struct bench *));
 void bucket_bench_release(struct bench *b);
 
 #define BUCKET_TABLE(TEST)                                                         \
     TEST(large_objects_go_up_in_parts), TEST(many_objects_are_listed_and_deleted), \
-        TEST(uploads_that_were_left_are_swept)
+        TEST(of_two_large_creations_one_wins)
+#define LEFT_TABLE(TEST) \
+    TEST(uploads_that_were_left_are_swept)  // where they do not go by themselves
 
 void large_objects_go_up_in_parts(void **state);
+void of_two_large_creations_one_wins(void **state);
 void many_objects_are_listed_and_deleted(void **state);
 void uploads_that_were_left_are_swept(void **state);

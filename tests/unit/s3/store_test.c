@@ -343,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_TABLE(CASE),
         BUCKET_TABLE(CASE),
+        LEFT_TABLE(CASE),
         cmocka_unit_test(the_host_of_an_endpoint_tells_googles_dialect),
         CASE(creations_end_as_the_service_says),
         CASE(an_outcome_that_is_not_known_is_unavailable_and_harms_nothing),

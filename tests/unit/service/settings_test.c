@@ -40,7 +40,7 @@ static void what_does_not_fit_together_is_refused(void **state)
          "internal.tls_ca_file and internal.tls_cert_file need each other"},
         {"--self_profile.url=collector:4040",
          "self_profile.url: 'collector:4040' is not http://host:port"},
-        {"--storage.kind=tape", "storage.kind: 'tape' is none of local, s3, none"},
+        {"--storage.kind=tape", "storage.kind: 'tape' is none of local, s3, azure, none"},
         {"--storage.io=aio", "storage.io: 'aio' is none of auto, threads"},
         {"--self_profile.url=http:///push",
          "self_profile.url: 'http:///push' is not http://host:port"},
