@@ -76,7 +76,7 @@ def flush(f):
 def compact(f):
     """All jobs that are due are done then, and what nothing names any more is gone. (What a run has begun to write it ends, after its time as well.)"""
     server = (f["compactor"] if isinstance(f, Cluster) else f).operator()
-    await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=20s&sweep=true").expect(200).json()["settled"], 300)
+    await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=55s&sweep=true").expect(200).json()["settled"], 300)
 
 
 # With it an ingester says soon that it has flushed what it held, and raw blocks may expire.
