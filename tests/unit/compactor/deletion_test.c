@@ -74,9 +74,9 @@ static void deletions_are_carried_out_and_then_done(void **state)
          .want = "retire@0+672-1"},
         {.name = "but not while a leaf is to be clean first",
          .now = 24 * 13,
-         .blocks = BLOCKS(LEAF('a', 3, 29), PARENT('h', 'h', 0, 24, 101, "3:a 5:b"),
-                          PARENT('w', 'w', 0, 672, 60, "0:ab"),
-                          PARENT('d', 'd', 0, 24, 101, "0:ab")),
+         .blocks =
+             BLOCKS(LEAF('a', 3, 29), PARENT('h', 'h', 0, 24, 101, "3:a 5:b"),
+                    PARENT('w', 'w', 0, 672, 60, "0:ab"), PARENT('d', 'd', 0, 24, 101, "0:ab")),
          .expired = "b",
          .deleted = {0, 24},
          .want = ""},

@@ -203,7 +203,8 @@ static void a_leaf_of_a_day_that_is_deleted_whole_expires(void **state)
     struct manifest_block v[2];
     (void)state;
     begin_day(&b, v);
-    const struct manifest_tombstone t = tombstone(&b, 1, "{pod=\"a\"}", -1, BENCH_START);
+    const struct manifest_tombstone t =
+        tombstone(&b, 1, "{pod=\"a\"}", -1, (DAY + 24) * BENCH_HOURS);
     assert_ok(bury(&b, &t, e));
     assert_ok(expire(&b, &v[0], e));
     bench_end(&b);
