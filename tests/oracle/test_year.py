@@ -104,10 +104,6 @@ def of_operators(f):
     return (f["compactor"] if isinstance(f, Cluster) else f).admin_url
 
 
-def ingester_of(f):
-    return f["ingester-1"] if isinstance(f, Cluster) else f
-
-
 def finish(f, clock):
     """Deletions are done then, in all objects. Of the day that expires just now rows are left, which go with the day."""
     clock.pass_(25 * HOUR_NS)
@@ -190,7 +186,7 @@ def test_a_fleets_profiles_through_their_life(topology, tmp_path):
     tool("restore", copy, g.store)
     with g:
         figures = Figures(g)
-        accept_loss(ingester_of(g))
+        accept_loss(g)
         fleet.ask_at(g.server())
         figures.tell("restored")
         there = numbers(g, service)
