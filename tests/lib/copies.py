@@ -4,7 +4,7 @@ import time
 
 from cli import run
 from client import Pprof
-from flametree import Cluster, await_
+from flametree import SETTLE_SECONDS, Cluster, await_
 
 S = 10**9
 HOUR = 3600 * S
@@ -12,7 +12,7 @@ HOUR = 3600 * S
 
 def tool(*args, status=0, env=None):
     """What it says on stderr."""
-    answer = run(*map(str, args), timeout=300, env=env)
+    answer = run(*map(str, args), timeout=SETTLE_SECONDS, env=env)
     assert answer.returncode == status, answer
     return answer.stderr
 
