@@ -103,6 +103,16 @@ def test_a_head_has_nothing_of_what_is_imported(tmp_path):
         assert answer.returncode == 0 and "0 wrong" in answer.stdout, answer
 
 
+def test_small_profiles_of_many_hours_go_in_several_requests(tmp_path):
+    """Each hour is an object, and all objects of a request come before its answer."""
+    folder = Folder(tmp_path / "in").add([OLD + k * HOUR for k in range(600)])
+    with Flametree() as f:
+        imports(f, tmp_path / "in", "--no-compact", "--state", tmp_path / "state")
+        assert len((tmp_path / "state").read_text().split()) == 3
+        assert stacks(f, folder.service) == dict(folder.sums)
+        assert "600 rows were there already" in imports(f, tmp_path / "in", "--no-compact")
+
+
 def test_two_imports_at_once_count_once(shared, tmp_path):
     """One of them waits for the other, request by request; and so do they for the compactor's own commits."""
     folder = Folder(tmp_path).add([OLD + k * 1800 * S for k in range(300)])
