@@ -9,7 +9,7 @@
 //
 // And the jobs for days whose single profiles have expired: parents have the last sums of them, so
 // these are made anew of themselves, of the sums of series that stay (erase). Windows have no
-// series: they go once the days in them are clean, and are made anew of these.
+// series: they go once leaves and the days in them are clean, and are made anew of these.
 //
 // A deletion goes when
 //
@@ -129,9 +129,11 @@ static bool has_last(struct planning *p, const struct manifest_block *b)
     return false;
 }
 
+// Windows wait for leaves, too: one that is made anew while its leaves may have hidden rows is not
+// clean, and would go again.
 static bool erase_expired(struct planning *p, err *e)
 {
-    bool days = false;
+    bool days = plan_are_hiding(p, p->by_kind[BLOCK_RAW], p->kind_count[BLOCK_RAW]);
     for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
         for (size_t i = 0; i < p->kind_count[kind]; i++) {
             const struct manifest_block *b = p->by_kind[kind][i];

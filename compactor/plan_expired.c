@@ -132,10 +132,32 @@ bool plan_day_is_hiding(struct planning *p, int64_t day)
     return plan_are_hiding(p, v, n);
 }
 
+// Have deletions all of the day, wherever they reach into it?
+static bool is_hidden_whole(const struct planning *p, int64_t day)
+{
+    const struct plan_state *s = p->state;
+    for (size_t i = 0; i < s->tombstone_count; i++) {
+        const struct hide *h = &s->tombstones[i].hide;
+        if (manifest_hides_some(h, day * HOURS_A_DAY, HOURS_A_DAY) &&
+            !manifest_hides_all(h, day * HOURS_A_DAY, HOURS_A_DAY))
+            return false;
+    }
+    return true;
+}
+
+// Leaves that a deletion reaches wait to be rewritten. Those of a day of which others have expired
+// never are (fold_job): they go in their time, and what parents have of the day is erased, which a
+// deletion of all of it allows.
+static bool is_to_be_rewritten(struct planning *p, int64_t day)
+{
+    if (!plan_day_is_hiding(p, day)) return false;
+    return !plan_day_has_expired(p, day) || !is_hidden_whole(p, day);
+}
+
 bool plan_may_go(struct planning *p, const struct manifest_block *b)
 {
     const struct plan_state *s = p->state;
-    if (b->kind == BLOCK_RAW && plan_day_is_hiding(p, plan_floor(b->from_hour, HOURS_A_DAY)))
+    if (b->kind == BLOCK_RAW && is_to_be_rewritten(p, plan_floor(b->from_hour, HOURS_A_DAY)))
         return false;
     return b->kind != BLOCK_RAW || !s->may_go || s->may_go(s->go_arg, b->id);
 }

@@ -236,6 +236,13 @@ static bool may_bury(const struct manifest *base, const struct manifest_tombston
     return true;
 }
 
+// Sums of such a day can be made anew without its rows.
+static bool has_whole_day(const struct manifest_tombstone *t, const struct manifest_block *leaf)
+{
+    int64_t day = slot_after(slot_start(leaf->from_hour, SLOT_HOUR), SLOT_DAY);
+    return manifest_hides_all(&t->hide, day * (SLOT_DAY / SLOT_HOUR), SLOT_DAY / SLOT_HOUR);
+}
+
 bool tombstones_allow(struct arena *a, const struct manifest *base, const struct manifest_change *c,
                       err *e)
 {
@@ -256,7 +263,7 @@ bool tombstones_allow(struct arena *a, const struct manifest *base, const struct
     for (size_t i = 0; i < c->expire_count; i++) {
         const struct manifest_block *b = manifest_find(base, c->expire[i]);
         for (size_t k = 0; b && b->kind == BLOCK_RAW && k < n; k++) {
-            if (!manifest_is_hiding(&v[k], b)) continue;
+            if (!manifest_is_hiding(&v[k], b) || has_whole_day(&v[k], b)) continue;
             return err_set(e, ERR_ABORTED,
                            "leaf %.*s has profiles that were deleted: it is rewritten first",
                            STR(b->name));

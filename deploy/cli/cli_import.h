@@ -22,6 +22,9 @@
 
 #define IMPORT_PART ((size_t)16 << 20)  // a larger hour is sent in parts, of about so many bytes
 #define IMPORT_MANY ((size_t)4 << 20)   // a piece that has so many gets no further hour
+// Nor one of so many hours, each of which is an object to create before the answer: in a bucket
+// that takes 20 to 100 ms, one after the other, and a request has 30 s.
+#define IMPORT_HOURS 256
 
 // A profile of the piece that is gathered, for messages and the last words.
 struct import_item {
@@ -51,6 +54,7 @@ struct import {
     size_t item_cap;
     size_t hour_bytes;  // of its last hour
     int64_t hour;
+    unsigned hours;
     uint64_t key;  // hash of what it is made of
     // where it is
     double share;

@@ -273,12 +273,15 @@ static size_t piece_of(const struct filing *f, size_t at, uint64_t *key)
     size_t end = at;
     uint64_t all = 0;
     uint64_t of_hour = 0;
+    unsigned hours = 0;
     hash_begin(&h);
     for (; end < f->n; end++) {
         const struct timed *t = &f->v[end];
         bool same = end > at && slot_of(t->time_ns, SLOT_HOUR) == slot_of(t[-1].time_ns, SLOT_HOUR);
-        if (end > at && (same ? of_hour >= IMPORT_PART / 4 : all >= IMPORT_MANY / 4)) break;
+        bool many = all >= IMPORT_MANY / 4 || hours >= IMPORT_HOURS;
+        if (end > at && (same ? of_hour >= IMPORT_PART / 4 : many)) break;
         if (!same) of_hour = 0;
+        hours += !same;
         of_hour += t->bytes;
         all += t->bytes;
         hash_add(&h, &t->key, sizeof t->key);

@@ -130,14 +130,19 @@ bool import_fault(struct import *m, const char *name, const err *fault, err *e)
 bool import_is_full(const struct import *m, int64_t hour)
 {
     if (m->item_count == 0) return false;
-    return hour == m->hour ? m->hour_bytes >= IMPORT_PART : m->body.n >= IMPORT_MANY;
+    if (hour == m->hour) return m->hour_bytes >= IMPORT_PART;
+    return m->body.n >= IMPORT_MANY || m->hours >= IMPORT_HOURS;
 }
 
 bool import_add(struct import *m, const struct import_profile *p, err *e)
 {
     if (!arena_grow(&m->piece, &m->items, &m->item_cap, m->item_count + 1, sizeof *m->items))
         return arena_fail(&m->piece, e);
-    if (m->item_count == 0 || p->hour != m->hour) m->hour_bytes = 0;
+    if (m->item_count == 0) m->hours = 0;
+    if (m->item_count == 0 || p->hour != m->hour) {
+        m->hour_bytes = 0;
+        m->hours++;
+    }
     m->items[m->item_count++] = (struct import_item){p->name};
     m->hour = p->hour;
     m->hour_bytes += p->bytes;

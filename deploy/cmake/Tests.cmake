@@ -130,7 +130,7 @@ if(TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
     add_executable(walk ${walk})
     target_include_directories(walk PRIVATE tests)
     set_target_properties(walk PROPERTIES FT_TEST ON)
-    target_link_libraries(walk PRIVATE ft_ingester ft_querier ft_compactor ${CMOCKA})
+    target_link_libraries(walk PRIVATE ft_ingester ft_querier ft_compactor ft_s3 ${CMOCKA})
     fixtures_of(walk ${walk})
     if(FT_SANITIZE MATCHES thread)
         add_test(NAME walk COMMAND walk 8 4711 700 none)  # mistakes are found without, and sooner

@@ -4,6 +4,7 @@ import time
 
 from cli import run
 from client import Pprof
+from flametree import SETTLE_SECONDS, Cluster, await_
 
 S = 10**9
 HOUR = 3600 * S
@@ -11,7 +12,7 @@ HOUR = 3600 * S
 
 def tool(*args, status=0, env=None):
     """What it says on stderr."""
-    answer = run(*map(str, args), timeout=300, env=env)
+    answer = run(*map(str, args), timeout=SETTLE_SECONDS, env=env)
     assert answer.returncode == status, answer
     return answer.stderr
 
@@ -44,8 +45,14 @@ def numbers(f, service):
 
 
 def accept_loss(f):
-    """What ingesters had not flushed is in no copy; the restored cluster says so until somebody accepts it."""
-    for line in run("node", "ls", url=f.url).stdout.splitlines():
-        word = line.split()
-        if len(word) > 1 and len(word[1]) == 26:
-            run("node", "forget", "--accept-loss", "%s/%s" % (word[0], word[1]), url=f.url)
+    """What ingesters had not flushed is in no copy; the restored cluster says so until somebody accepts it, and all processes have heard of it."""
+    url = (f.ingesters()[0] if isinstance(f, Cluster) else f).url
+
+    def accepted():
+        for line in run("node", "ls", url=url).stdout.splitlines():
+            word = line.split()
+            if len(word) > 1 and len(word[1]) == 26:
+                run("node", "forget", "--accept-loss", "%s/%s" % (word[0], word[1]), url=url)
+        now = time.time_ns() // 10**6
+        return "Flametree-Missing" not in f.server().query("LabelNames", {}, start=now - 1000, end=now).expect(200).headers
+    await_("all to hear of the loss", accepted, 60)

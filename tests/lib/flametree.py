@@ -32,6 +32,7 @@ BIN = os.environ.get("FLAMETREE_BIN", os.path.join(TOP, "build/asan"))
 EXAMPLES = os.path.join(TOP, "deploy/examples")
 TOPOLOGIES = ("one", "cluster")
 START_SECONDS = 120  # under sanitizers on a busy machine
+SETTLE_SECONDS = 3600 if os.environ.get("FLAMETREE_NIGHTLY") == "1" else 300  # for all that is due to be compacted
 
 
 def await_(what, get, seconds=30, pause=0.02):
@@ -80,7 +81,7 @@ def flush(f):
 def compact(f):
     """All jobs that are due are done then, and what nothing names any more is gone. (What a run has begun to write it ends, after its time as well.)"""
     server = (f["compactor"] if isinstance(f, Cluster) else f).operator()
-    await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=20s&sweep=true").expect(200).json()["settled"], 300)
+    await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=55s&sweep=true").expect(200).json()["settled"], SETTLE_SECONDS)
 
 
 # With it an ingester says soon that it has flushed what it held, and raw blocks may expire.
@@ -94,7 +95,7 @@ def expire(f):
     def gone():
         compact(f)
         return not any("held_raw_blocks" in tenant for tenant in server.call("GET", "/compactor/status").expect(200).json()["tenants"])
-    await_("raw blocks to expire", gone, 120)
+    await_("raw blocks to expire", gone, SETTLE_SECONDS)
 
 
 def own_host():
@@ -141,8 +142,12 @@ def objects_of(store):
         bucket, prefix = store[len("s3://"):].split("/", 1)
         return {key[len(prefix) + 1:]: size for key, size in s3_service.keys(S3, bucket, prefix + "/").items()}
     top = os.path.join(store, "o")
-    paths = [os.path.join(at, name) for at, _, names in os.walk(top) for name in names]
-    return {os.path.relpath(path, top): os.path.getsize(path) for path in paths}
+    found = {}
+    for at, _, names in os.walk(top):
+        for path in (os.path.join(at, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):  # deleted since
+                found[os.path.relpath(path, top)] = os.path.getsize(path)
+    return found
 
 
 def store_of(folder, on_bucket=bool(S3 or AZURE), place="store"):

@@ -14,7 +14,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(__file__))
 from faultclock import FaultClock  # noqa: E402
-from flametree import AT_ONCE, Cluster, Flametree, await_, deploy  # noqa: E402
+from flametree import AT_ONCE, Cluster, Flametree, await_, deploy, store_flags  # noqa: E402
 
 AHEAD = ["--compactor.interval=200ms", *AT_ONCE]
 
@@ -31,16 +31,16 @@ def profiled(url):
 @contextlib.contextmanager
 def with_levels(topology, args, **kw):
     with tempfile.TemporaryDirectory(prefix="flametree-test-") as folder:
-        clock, store = FaultClock(os.path.join(folder, "clock")), "--storage.dir=" + os.path.join(folder, "store")
+        clock, store = FaultClock(os.path.join(folder, "clock")), store_flags(folder, ()) or ["--storage.dir=" + os.path.join(folder, "store")]
         clock.set(hours=2)
-        args = [*args, "--ingester.cut_age=1s", store]
+        args = [*args, "--ingester.cut_age=1s", *store]
         if topology == "cluster":
             with Cluster(*args, *AHEAD, env_of={"compactor": clock.env}, **kw) as c:
                 yield c, c["querier"], c["compactor"]
         else:
             alone = "unix:%s/compactor.sock" % folder
             with Flametree(*args, "--compactor.workers=0", **kw) as f, \
-                    Flametree(*AHEAD, store, "--internal.listen", alone, program="flametree-compactor", env=clock.env) as c:
+                    Flametree(*AHEAD, *store, "--internal.listen", alone, program="flametree-compactor", env=clock.env) as c:
                 yield f, f, c
 
 

@@ -413,7 +413,7 @@ class Watched(Patient):
         if told:
             # A tree that max_nodes cut says so; its sums are no less exact.
             frames = re.match(r"sent=(\d+); all=(\d+); share=", reply.headers.get("Flametree-Frames") or "sent=0; all=0; share=")
-            assert reply.headers["Flametree-Exact"] == ("exact" if frames[1] == frames[2] else "totals"), reply
+            assert reply.headers["Flametree-Exact"] == ("exact" if frames[1] == frames[2] else "totals"), (dict(reply.headers), reply)
             for line in json.loads(told)["plan"]:
                 words = line.split()
                 kind = "minus" if words[0] == "minus" else " ".join(words[:2])

@@ -1,14 +1,18 @@
 """A service that loses requests and answers: whatever happens, each acknowledged profile counts once."""
+import os
 import random
 import threading
+import time
 
 import pytest
 from bucket import on_bucket, push, total
 from client import unique
 from faultclock import FaultClock
-from flametree import await_, compact, flush
-from fleet import SEED, Fleet
+from flametree import AT_ONCE, await_, compact, flush
+from fleet import HOUR_NS, SEED, Fleet
 from s3_proxy import S3Proxy
+
+OUTAGE_SECONDS = 180 if os.environ.get("FLAMETREE_NIGHTLY") == "1" else 8
 
 TROUBLES = {
     "requests are lost before and after they are carried out": {"drop": 0.05, "lost": 0.1},
@@ -26,6 +30,7 @@ def test_answers_equal_brute_force_whatever_the_service_does(services, kind, nam
     rng, service = random.Random(SEED), services(kind)
     with S3Proxy(service.url) as proxy, on_bucket(service, "--compactor.leaf_delay=0s", endpoint=service.endpoint(proxy.url)) as f:
         fleet = Fleet(rng, f.server(), unique("trouble"))
+        fleet.base_ns -= 2 * HOUR_NS  # of hours that are over, whatever the time is: they are compacted
         proxy.trouble = TROUBLES[name]
         for _ in range(3):
             fleet.push(25)
@@ -50,6 +55,29 @@ def test_pushes_go_on_while_the_service_is_away_and_are_flushed_when_it_is_back(
         proxy.away = False
         await_("the flush", lambda: f.operator().call("POST", "/ingester/flush?wait=true", b"").status == 200, 120)
         assert total(f.server()) == sum(range(1, 16))
+
+
+def test_an_outage_of_minutes_loses_nothing_and_holds_nobody_up(service):
+    """Profiles come all the time, cuts are full every second, and none can be flushed."""
+    rng = random.Random(SEED)
+    with S3Proxy(service.url) as proxy, on_bucket(service, "--ingester.cut_age=1s", "--compactor.interval=1s", *AT_ONCE, endpoint=proxy.url) as f:
+        fleet, slowest = Fleet(rng, f.server(), unique("outage")), 0
+        fleet.push(20)
+        flush(f)
+        proxy.away = True
+        end = time.monotonic() + OUTAGE_SECONDS
+        while time.monotonic() < end:
+            began = time.monotonic()
+            fleet.push(1)
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.05)
+        assert slowest < 10, "a push took %.1f s" % slowest
+        assert f.process.poll() is None
+        proxy.away = False
+        await_("the flush", lambda: f.operator().call("POST", "/ingester/flush?wait=true", b"").status == 200, 120)
+        await_("compaction", lambda: f.operator().call("POST", "/compactor/run?timeout=20s").status == 200, 120)
+        for _ in range(60):
+            fleet.check_one()
 
 
 @pytest.mark.parametrize("kind", ["radosgw", "azurite"])

@@ -49,7 +49,7 @@ def ask(f):
 
 def days_of_window(f):
     """How many days with profiles the blocks of the window's class name."""
-    done = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "show", "--format", "json", f.data], capture_output=True, text=True)
+    done = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "show", "--format", "json", f.store], capture_output=True, text=True)
     assert done.returncode == 0, done
     found = set()
 

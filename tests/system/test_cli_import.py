@@ -14,7 +14,7 @@ from cli import PROGRAM, env_of, on_terminal, run
 from client import CPU, Pprof, unique
 from crowded import crowded
 from exported import read_all
-from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire
+from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, expire, objects_of
 
 S = 10**9
 HOUR = 3600 * S
@@ -71,8 +71,7 @@ def stacks(f, service, start=OLD - 30 * DAY, end=OLD + 60 * DAY, tenant=None):
 
 def objects(f):
     """All that the store has."""
-    store = os.path.join(f.folder if isinstance(f, Cluster) else f.data, "store")
-    return sorted(os.path.join(at, name) for at, _, names in os.walk(store) for name in names)
+    return sorted(objects_of(f.store))
 
 
 def test_a_folder_that_is_imported_twice_counts_once(shared, tmp_path):
@@ -99,9 +98,19 @@ def test_a_head_has_nothing_of_what_is_imported(tmp_path):
         f.kill()  # it is in the store, not in memory
         f.start()
         assert stacks(f, folder.service) == dict(folder.sums)
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
         answer = run("manifest", "verify", f.data)
         assert answer.returncode == 0 and "0 wrong" in answer.stdout, answer
+
+
+def test_small_profiles_of_many_hours_go_in_several_requests(tmp_path):
+    """Each hour is an object, and all objects of a request come before its answer."""
+    folder = Folder(tmp_path / "in").add([OLD + k * HOUR for k in range(600)])
+    with Flametree() as f:
+        imports(f, tmp_path / "in", "--no-compact", "--state", tmp_path / "state")
+        assert len((tmp_path / "state").read_text().split()) == 3
+        assert stacks(f, folder.service) == dict(folder.sums)
+        assert "600 rows were there already" in imports(f, tmp_path / "in", "--no-compact")
 
 
 def test_two_imports_at_once_count_once(shared, tmp_path):
@@ -201,7 +210,7 @@ def test_an_import_that_is_killed_goes_on(tmp_path):
         said = imports(f, folder, "-l", "service_name=" + service)
         assert " 0 rows were added" in said and "40 rows were there already" in said, said
         assert stacks(f, service) == dict(sums)
-        check_blocks(os.path.join(f.data, "store"))
+        check_blocks(f.store)
 
 
 @pytest.mark.parametrize("point", ["import.create", "import.commit", "import.committed", "manifest.page.after"])
@@ -222,7 +231,7 @@ def test_what_has_expired_is_not_imported_again(tmp_path):
     with Flametree(*AT_ONCE, SAYS_SOON, "--compactor.raw_retention", "1s", "--compactor.hours_retention", "0s", "--compactor.days_retention", "0s") as f:
         imports(f, tmp_path)
         expire(f)
-        (tenant,) = json.loads(subprocess.run([PROGRAM, "manifest", "show", "--format", "json", f.data], capture_output=True, text=True, check=True).stdout)
+        (tenant,) = json.loads(subprocess.run([PROGRAM, "manifest", "show", "--format", "json", f.store], capture_output=True, text=True, check=True).stdout)
         assert not any(page["blocks"] for page in tenant["pages"] if page["kind"] == "raw")
         assert stacks(f, folder.service) == dict(folder.sums)
         said = imports(f, tmp_path)

@@ -9,6 +9,7 @@
 #include "walk/crowd.h"
 #include "walk/edges.h"
 #include "walk/log.h"
+#include "walk/place.h"
 #include "walk/world.h"
 
 #include <inttypes.h>
@@ -560,7 +561,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
     if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
     // The sweep has to find what a job made and has not named yet: it must not take longer.
     bool quick = kind == ACT_SWEEP && w->mistake == ULID_ALONE;
-    if (quick) memstore_set_page(a->seat.inner, 10000);
+    if (quick) place_set_page(a->seat.inner, 10000);
     unsigned moves = gate_moves(&w->gate);
     assert_true(thread_start(&a->thread, "actor", act, a, &e));
     gate_settle(&w->gate, moves);

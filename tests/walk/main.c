@@ -8,7 +8,9 @@
 // walk must find are made as well, each in as many walks as it takes (a bounded number); those that
 // take long only where at least WALKS_LONG walks are asked for, as in the nightly run. The seed
 // is printed and can be given; FLAMETREE_WALK_SEED does the same.
+// FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the walk in a bucket of a real service (place.h).
 #include "walk/log.h"
+#include "walk/place.h"
 #include "walk/world.h"
 
 #include <inttypes.h>
@@ -171,6 +173,7 @@ int main(int argc, char **argv)
     // Nobody loses power here: logs on a disk would only make it wait.
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
     world_clock_open();
+    place_set(getenv("FLAMETREE_WALK_STORE"));
     printf("seed %" PRIu64 ", %u walks of %u steps\n", seed, walks, steps);
     fflush(stdout);
     for (unsigned i = 0; i < walks; i++) {

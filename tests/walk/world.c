@@ -7,6 +7,7 @@
 #include "querier/querier.h"
 #include "service/limits.h"
 #include "walk/clocks.h"
+#include "walk/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ void world_clock_open(void)
 
 void world_advance(int64_t ns)
 {
+    place_wait();
     clock_pass(ns);
 }
 
@@ -99,7 +101,7 @@ static enum memstore_fault after(void *arg, const struct memstore_event *ev)
     if (s->w->mistake != LOST_PUT || ev->op != MEMSTORE_CREATE || !ev->done) return MEMSTORE_FINE;
     if (!str_contains(ev->name, S("/live/a/")) || ev->bytes % 3) return MEMSTORE_FINE;
     snprintf(name, sizeof name, "%.*s", STR(ev->name));
-    memstore_drop(s->w->store, name);
+    place_drop(s->w->store, name);
     return MEMSTORE_FINE;
 }
 
@@ -115,7 +117,7 @@ static _Thread_local char *frozen;  // names, a line each
 void seat_freeze(struct world *w)
 {
     if (w->mistake != MAN_FIRST && w->mistake != OLD_ROOT) return;
-    frozen = memstore_names(w->store, "");
+    frozen = place_names(w->store, "");
     gate_wait(&w->gate);
 }
 
@@ -191,7 +193,7 @@ static struct store_upload *wrong_begin(struct store *s, struct req *r, str name
     char other[STORE_NAME_MAX + 1];
     snprintf(other, sizeof other, "%.*s", STR(name));
     while (seat->w->mistake == BLIND && str_contains(name, S("/live/a/")) &&
-           other[name.n - 1] < '9' && memstore_has(seat->w->store, other))
+           other[name.n - 1] < '9' && place_has(seat->w->store, other))
         other[name.n - 1]++;
     if (naming == STORE_UNIQUE) return store_begin_unique(seat->inner, r, str_of(other), about, e);
     return store_begin(seat->inner, r, str_of(other), about, e);
@@ -212,9 +214,9 @@ static const struct store_kind wrong_kind = {.name = "wrong",
 
 void seat_open(struct seat *s, struct world *w, bool wrong)
 {
-    *s = (struct seat){.w = w, .inner = memstore_again(w->store)};
-    memstore_set_hooks(s->inner, before, after, s);
-    memstore_set_page(s->inner, 3);
+    *s = (struct seat){.w = w, .inner = place_again(w->store)};
+    place_set_hooks(s->inner, before, after, s);
+    place_set_page(s->inner, 3);
     s->store = s->inner;
     if (!wrong) return;
     struct wrong *around = calloc(1, sizeof *around);
@@ -353,7 +355,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
-    w->store = memstore_open();
+    w->store = place_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
     bool expires =

@@ -175,7 +175,8 @@ static void a_leaf_with_deleted_profiles_does_not_expire(void **state)
     err fault = {0};
     (void)state;
     begin_day(&b, v);
-    const struct manifest_tombstone t = tombstone(&b, 1, "{pod=\"a\"}", -1, BENCH_START);
+    const int64_t noon = (DAY + 12) * BENCH_HOURS;
+    const struct manifest_tombstone t = tombstone(&b, 1, "{pod=\"a\"}", -1, noon);
     assert_ok(bury(&b, &t, e));
     assert_false(expire(&b, &v[0], &fault));
     assert_int_equal(fault.code, ERR_ABORTED);
@@ -192,6 +193,20 @@ static void a_leaf_with_deleted_profiles_does_not_expire(void **state)
                                       .begun_ns = bench_wall()};
     assert_ok(bench_commit(&b, &c, e));
     assert_ok(expire(&b, &clean, e));
+    bench_end(&b);
+}
+
+// What its day has of them can be erased without it.
+static void a_leaf_of_a_day_that_is_deleted_whole_expires(void **state)
+{
+    struct bench b;
+    struct manifest_block v[2];
+    (void)state;
+    begin_day(&b, v);
+    const struct manifest_tombstone t =
+        tombstone(&b, 1, "{pod=\"a\"}", -1, (DAY + 24) * BENCH_HOURS);
+    assert_ok(bury(&b, &t, e));
+    assert_ok(expire(&b, &v[0], e));
     bench_end(&b);
 }
 
@@ -250,6 +265,7 @@ int main(void)
         cmocka_unit_test(its_matchers_mean_series_by_their_labels),
         cmocka_unit_test(a_block_may_have_what_is_hidden_unless_it_was_written_since),
         cmocka_unit_test(a_leaf_with_deleted_profiles_does_not_expire),
+        cmocka_unit_test(a_leaf_of_a_day_that_is_deleted_whole_expires),
         cmocka_unit_test(a_day_whose_leaf_expired_is_deleted_whole_or_not_at_all),
         cmocka_unit_test(there_are_not_too_many),
     };
