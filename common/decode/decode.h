@@ -73,7 +73,8 @@ bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *
 bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e) MUST_CHECK;
 
-// Writes a profile without mappings and labels as pprof, not compressed. Fails with
+// Writes a profile as pprof, not compressed. Of is_folded, comments and the regular expressions of
+// frames nothing is written, as no decoder of other formats makes them. Fails with
 // resource_exhausted.
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 

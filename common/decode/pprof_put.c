@@ -11,6 +11,7 @@
 enum {
     PROFILE_TYPE = 1,
     PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
     PROFILE_LOCATION = 4,
     PROFILE_FUNCTION = 5,
     PROFILE_STRING = 6,
@@ -67,6 +68,16 @@ static void put_type(struct writer *w, unsigned field, struct profile_type type)
     pb_end(w->out, at);
 }
 
+static void put_label(struct writer *w, const struct profile_label *l)
+{
+    size_t at = pb_begin(w->out, 3);
+    pb_put_i64_opt(w->out, 1, string_of(w, l->key));
+    pb_put_i64_opt(w->out, 2, string_of(w, l->text));
+    pb_put_i64_opt(w->out, 3, l->number);
+    pb_put_i64_opt(w->out, 4, string_of(w, l->unit));
+    pb_end(w->out, at);
+}
+
 static void put_samples(struct writer *w, const struct profile *p)
 {
     for (uint32_t i = 0; i < p->sample_count; i++) {
@@ -80,6 +91,25 @@ static void put_samples(struct writer *w, const struct profile *p)
         for (uint32_t k = 0; k < p->type_count; k++)
             pb_put_varint(w->out, (uint64_t)p->values[(size_t)i * p->type_count + k]);
         pb_end(w->out, list);
+        for (uint32_t k = 0; k < s->label_count; k++)
+            put_label(w, &p->labels[s->first_label + k]);
+        pb_end(w->out, at);
+    }
+}
+
+static void put_mappings(struct writer *w, const struct profile *p)
+{
+    for (uint32_t i = 0; i < p->mapping_count; i++) {
+        const struct profile_mapping *m = &p->mappings[i];
+        size_t at = pb_begin(w->out, PROFILE_MAPPING);
+        pb_put_i64_opt(w->out, 1, (int64_t)i + 1);
+        pb_put_i64_opt(w->out, 2, (int64_t)m->start);
+        pb_put_i64_opt(w->out, 3, (int64_t)m->limit);
+        pb_put_i64_opt(w->out, 4, (int64_t)m->offset);
+        pb_put_i64_opt(w->out, 5, string_of(w, m->filename));
+        pb_put_i64_opt(w->out, 6, string_of(w, m->build_id));
+        for (unsigned bit = 0; bit < 4; bit++)
+            pb_put_i64_opt(w->out, 7 + bit, m->flags >> bit & 1);
         pb_end(w->out, at);
     }
 }
@@ -90,6 +120,7 @@ static void put_frames(struct writer *w, const struct profile *p)
         const struct profile_location *l = &p->locations[i];
         size_t at = pb_begin(w->out, PROFILE_LOCATION);
         pb_put_i64_opt(w->out, 1, (int64_t)i + 1);
+        if (l->mapping != PROFILE_NONE) pb_put_i64_opt(w->out, 2, (int64_t)l->mapping + 1);
         pb_put_i64_opt(w->out, 3, (int64_t)l->address);
         for (uint32_t k = 0; k < l->line_count; k++) {
             const struct profile_line *line = &p->lines[l->first_line + k];
@@ -115,7 +146,7 @@ static void put_frames(struct writer *w, const struct profile *p)
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e)
 {
     struct writer w = {.a = a, .out = out, .e = e};
-    assert(p->mapping_count == 0 && p->label_count == 0);
+    assert(out && p->type_count > 0);
     map_init(&w.index, a->budget);
     w.strings = ARENA_NEW(a, str);
     if (!w.strings) return arena_fail(a, e);
@@ -123,6 +154,7 @@ bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out,
     for (uint32_t i = 0; i < p->type_count; i++)
         put_type(&w, PROFILE_TYPE, p->types[i]);
     put_samples(&w, p);
+    put_mappings(&w, p);
     put_frames(&w, p);
     pb_put_i64_opt(out, PROFILE_TIME, p->time_ns);
     pb_put_i64_opt(out, PROFILE_DURATION, p->duration_ns);
