@@ -13,6 +13,7 @@
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/compress.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
 #include "service/process.h"
@@ -244,7 +245,8 @@ static const struct {
                {"cpuprofile", decode_cpuprofile},
                {"heapprofile", decode_heapprofile},
                {"folded", folded},
-               {"jfr", jfr}};
+               {"jfr", jfr},
+               {"legacy", decode_legacy}};
 
 static decoder *format_decoder;
 
