@@ -359,6 +359,7 @@ static bool read_any(struct legacy *l, str bytes, err *e)
         ok = read ? read(l, e) : legacy_bad(&l->r, "not the beginning of a profile", e);
     }
     if (!ok || !add_symbols(l, symbols, e)) return false;
+    if (l->go) legacy_drop_hidden(l);
     for (uint32_t i = 0; l->java && i < l->p->location_count; i++) {
         if (l->p->locations[i].line_count) l->p->locations[i].address = 0;
     }

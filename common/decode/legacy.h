@@ -15,7 +15,9 @@
 // Types, values and addresses are those that google/pprof makes of the same file: heaps and
 // contentions are scaled up from what was sampled, and an address that was a return address becomes
 // the one of its call, one less. Memory maps become mappings. Where a file has names ("#" lines of
-// Go, tables of Java, a "--- symbol" section), locations have lines; the others are addresses.
+// Go, tables of Java, a "--- symbol" section), locations have lines; the
+// others are addresses. Of stacks that Go printed with names only the named frames stay, as in Go's
+// own pprof.
 #pragma once
 
 #include "decode/decode.h"

@@ -42,6 +42,7 @@ struct legacy {
     size_t label_cap;
     size_t mapping_cap;
     uint32_t named;  // row + 1 of the location whose lines are being read, 0 for none
+    bool go;         // it has lines of Go
     bool java;       // named locations lose their addresses, which are numbers of no meaning
 };
 
@@ -70,6 +71,7 @@ bool legacy_times(int64_t a, int64_t b, const char *what, int64_t *out, err *e) 
 
 // A comment behind a row: Go writes frames and labels there.
 bool legacy_go_comment(struct legacy *l, err *e) MUST_CHECK;
+void legacy_drop_hidden(struct legacy *l);
 // Lines "0x1 name (file:line)" to the end.
 bool legacy_java_names(struct legacy *l, err *e) MUST_CHECK;
 // The rest, up to a map of memory and the map.

@@ -16,9 +16,12 @@
 static bool go_frame(struct legacy *l, str rest, err *e)
 {
     uint64_t address = 0;
+    rest = str_trim(rest);
+    str text = str_slice(rest, 0, str_find(rest, '\t'));
     if (!legacy_take_hex(&rest, &address)) return true;
     uint32_t row = legacy_find(l, address);
     if (row == MAP_NONE) return true;
+    l->go = true;
     // Lines of one address follow one another: the inlined functions. They come again with each
     // stack that has the address.
     const struct profile_location *to = &l->p->locations[row];
@@ -28,6 +31,7 @@ static bool go_frame(struct legacy *l, str rest, err *e)
     size_t plus = str_rfind(name, '+');
     if (plus < name.n && str_starts(str_slice(name, plus, name.n), S("+0x")))
         name = str_slice(name, 0, plus);
+    if (name.n == 0) name = text;  // of code that is not Go: shown, without a name
     // A function that called itself from this place is another frame, with the same location.
     bool again =
         to->line_count && str_eq(l->p->functions[l->p->lines[to->first_line].function].name, name);
@@ -38,6 +42,25 @@ static bool go_frame(struct legacy *l, str rest, err *e)
     int64_t line = 0;
     if (colon < place.n && !str_i64(str_slice(place, colon + 1, place.n), &line)) line = 0;
     return legacy_add_line(l, row, name, str_slice(place, 0, colon), line, e);
+}
+
+// Go prints no lines for the frames that it hides in its pprof too: the runtime's at both ends of a
+// stack. Where it printed any, what has none goes. What runs in the runtime alone stays.
+void legacy_drop_hidden(struct legacy *l)
+{
+    struct profile *p = l->p;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        struct profile_sample *s = &p->samples[i];
+        uint32_t *stack = p->stack_locations + s->first_location;
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < s->location_count; k++) {
+            uint32_t row = stack[k];
+            if (p->locations[row].line_count == 0) continue;
+            stack[k] = stack[n];
+            stack[n++] = row;
+        }
+        if (n) s->location_count = n;
+    }
 }
 
 // {"key":"value"}; broken JSON is a comment like any other.

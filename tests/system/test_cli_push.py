@@ -136,7 +136,7 @@ def test_profiles_before_pprof_are_found_from_their_bytes(url, tmp_path):
         assert ok("query", "-s", service, "-F", "folded", url=url) == "main.main 1\nmain.main;main.wait 2\n"
     assert ok("query", "-s", locks, "--type", "mutex:delay:nanoseconds:contentions:count", "-F", "folded", url=url) == "sync.Unlock 40\n"
     (tmp_path / "bad.txt").write_text("goroutine profile: total 3\n2 @ 0x5 9\n")
-    assert "line 2: bad address" in fails("push", str(tmp_path / "bad.txt"), url=url)
+    assert "line 2: bad address" in fails(1, "push", str(tmp_path / "bad.txt"), url=url)
 
 
 SPEEDSCOPE = speedscope(sampled("seconds", 1, "a"))

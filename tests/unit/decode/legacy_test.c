@@ -51,8 +51,8 @@ static const struct {
      "inuse_objects/count inuse_space/bytes: a.B.c:9=1,2136279{bytes:2097152} "},
     {"Go's counts with labels",
      "goroutine profile: total 3\n2 @ 0x5 0x9\n# labels: {\"job\":\"b\\u0061ck\"}\n"
-     "#\t0x4\tmain.f+0x1\t/m.go:3\n\n1 @ 0x9\n",
-     "goroutine/count: main.f:3;8=2{job:back} 8=1 "},
+     "#\t0x4\tmain.f+0x1\t/m.go:3\n\n1 @ 0x9\n1 @ 0x5 0x7\n#\t0x4\tmain.f+0x1\t/m.go:3\n#\t0x6\n",
+     "goroutine/count: main.f:3=2{job:back} 8=1 main.f:3;0x6=1 "},
     {"Go's stacks with arguments",
      "goroutine 1 [running]:\nmain.(*T).work(0xc0, {0x1, 0x2})\n\t/m.go:3 +0x1d\nmain.main()\n"
      "\t/m.go:9 +0x1\n\ngoroutine 7 [chan receive, 5 minutes]:\nmain.wait(...)\n\t/w.go:1\n"
