@@ -69,13 +69,15 @@ static bool read_stack(struct legacy *l, struct words *w, size_t at, bool java, 
         return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: cut before the end of the stacks", at);
     uint64_t count = word(w);
     uint64_t depth = word(w);
-    if (depth > left - 2)
+    if (depth > left - 2) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "byte %zu: a stack of %llu addresses, limit %zu: the words that are left",
                        at, (unsigned long long)depth, left - 2);
-    if (count > INT64_MAX)
+    }
+    if (count > INT64_MAX) {
         return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: count %llu, limit 2^63-1", at,
                        (unsigned long long)count);
+    }
     uint64_t first = 0;
     for (uint64_t i = 0; i < depth; i++) {
         uint64_t address = word(w);

@@ -155,7 +155,7 @@ static str expand(struct legacy *l, const struct attributes *t, str file)
 static bool is_mode(str s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        if (!memchr("rwxps-", s.p[i], 6)) return false;
+        if (str_find(S("rwxps-"), s.p[i]) == 6) return false;
     }
     return s.n > 0;
 }
