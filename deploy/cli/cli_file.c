@@ -23,11 +23,15 @@ void cli_file_say_types(struct cli *c, const char *path, enum cli_option type,
     if (p->count < 2 || cli_args_has(&c->args, type)) return;
     buf_init(&b, NULL, 4096);
     for (size_t i = 0; i < p->count; i++) {
-        if (i == row) continue;
+        if (i == row || p->types[i].again) continue;
         if (b.n) buf_z(&b, ", ");
         profiles_put_type(&b, &p->types[i]);
     }
     str others = buf_view(&b);
+    if (others.n == 0) {
+        buf_release(&b);
+        return;
+    }
     struct buf shown;
     struct buf chosen;
     buf_init(&shown, NULL, PICTURE_MAX);

@@ -4,6 +4,8 @@
 #include "codec/compress.h"
 #include "codec/pb.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
+#include "decode/otlp.h"
 #include "decode/perf.h"
 #include "deploy/cli/cli_files.h"
 #include "model/flamegraph.h"
@@ -37,6 +39,32 @@ static bool decode_recording(struct arena *a, struct profiles *p, str bytes,
     return true;
 }
 
+// Parts of messages are profiles here. They are called by their service and name.
+static bool decode_export(struct arena *a, struct profiles *p, str bytes,
+                          const struct decode_options *o, const str **names, err *e)
+{
+    struct otlp *d = NULL;
+    struct otlp_profile one;
+    enum otlp_step step = OTLP_END;
+    str *all = NULL;
+    size_t cap = 0;
+    size_t names_cap = 0;
+    bool json = str_starts(str_trim(str_slice(bytes, 0, 64)), S("{"));
+    if (!(json ? otlp_open_json(a, bytes, o, &d, e) : otlp_open(a, bytes, o, &d, e))) return false;
+    while ((step = otlp_next(d, a, &one, e)) == OTLP_PROFILE) {
+        size_t n = p->decoded.count;
+        if (!arena_grow(a, &p->decoded.profiles, &cap, n + 1, sizeof *p->decoded.profiles) ||
+            !arena_grow(a, &all, &names_cap, n + 1, sizeof *all))
+            return arena_fail(a, e);
+        p->decoded.profiles[n] = one.profile;
+        all[n] = arena_printf(a, "%.*s %.*s", STR(labels_get(one.labels, S("service_name"))),
+                              STR(labels_get(one.labels, S(LABEL_NAME))));
+        p->decoded.count++;
+    }
+    *names = all;
+    return step == OTLP_END && arena_ok(a, e);
+}
+
 static bool decode(struct arena *a, struct profiles *p, str bytes, const struct decode_options *o,
                    const str **names, err *e)
 {
@@ -64,10 +92,26 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
         return decode_cpuprofile(a, bytes, o, d, e);
     case UPLOAD_HEAPPROFILE:
         return decode_heapprofile(a, bytes, o, d, e);
+    case UPLOAD_LEGACY:
+        return decode_legacy(a, bytes, o, d, e);
+    case UPLOAD_OTLP:
+        return decode_export(a, p, bytes, o, names, e);
     case UPLOAD_AUTO:
         break;
     }
     return err_set(e, ERR_INTERNAL, "no decoder for this format");
+}
+
+static bool is_same(const struct profiles_type *a, const struct profiles_type *b)
+{
+    return str_eq(a->type, b->type) && str_eq(a->unit, b->unit) && str_eq(a->name, b->name);
+}
+
+static bool is_again(const struct profiles *p, size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (!p->types[i].again && is_same(&p->types[i], &p->types[row])) return true;
+    return false;
 }
 
 static bool list_types(struct arena *a, struct profiles *p, const str *names, err *e)
@@ -81,11 +125,13 @@ static bool list_types(struct arena *a, struct profiles *p, const str *names, er
     for (size_t i = 0; i < p->decoded.count; i++) {
         const struct profile *one = &p->decoded.profiles[i];
         for (uint32_t k = 0; k < one->type_count; k++) {
-            p->types[p->count++] = (struct profiles_type){.profile = i,
-                                                          .column = k,
-                                                          .type = one->types[k].type,
-                                                          .unit = one->types[k].unit,
-                                                          .name = names ? names[i] : one->name};
+            struct profiles_type *t = &p->types[p->count];
+            *t = (struct profiles_type){.profile = i,
+                                        .column = k,
+                                        .type = one->types[k].type,
+                                        .unit = one->types[k].unit,
+                                        .name = names ? names[i] : one->name};
+            t->again = is_again(p, p->count++);
         }
     }
     return true;
@@ -136,6 +182,7 @@ static bool refuse(const struct profiles *p, str text, bool several, err *e)
     struct buf b;
     buf_init(&b, NULL, 1000);
     for (size_t i = 0; i < p->count; i++) {
+        if (p->types[i].again) continue;
         if (i) buf_z(&b, ", ");
         profiles_put_type(&b, &p->types[i]);
     }
@@ -166,6 +213,7 @@ bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e)
     }
     for (size_t i = 0; i < p->count; i++) {
         struct buf b;
+        if (p->types[i].again) continue;
         buf_init(&b, NULL, 4096);
         profiles_put_type(&b, &p->types[i]);
         bool has = str_contains(buf_view(&b), text);
@@ -241,51 +289,88 @@ static uint32_t stack_of(struct symbols *s, const struct profile *p, const struc
     return stack;
 }
 
-static bool add_up(struct symbols *s, struct arena *a, const struct profile *p, uint32_t column,
-                   int64_t **sums, err *e)
+// The stacks of a profile's samples; the arena's.
+static uint32_t *stacks_of(struct symbols *s, struct arena *a, const struct profile *p, err *e)
 {
     struct frames frames;
     uint32_t *stacks = ARENA_ARRAY(a, uint32_t, (size_t)p->sample_count + 1);
-    if (!stacks) return arena_fail(a, e);
-    if (!make_frames(s, a, p, &frames, e)) return false;
+    if (!stacks) {
+        (void)!arena_fail(a, e);
+        return NULL;
+    }
+    if (!make_frames(s, a, p, &frames, e)) return NULL;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         stacks[i] = stack_of(s, p, &frames, &p->samples[i], e);
-        if (stacks[i] == MAP_NONE) return false;
+        if (stacks[i] == MAP_NONE) return NULL;
     }
-    *sums = ARENA_ARRAY(a, int64_t, s->t.stack_count);
-    if (!*sums) return arena_fail(a, e);
+    return stacks;
+}
+
+static bool add_values(const struct profile *p, uint32_t column, const uint32_t *stacks,
+                       int64_t *sums, err *e)
+{
     for (uint32_t i = 0; i < p->sample_count; i++) {
         int64_t value = p->values[(size_t)i * p->type_count + column];
-        int64_t *sum = &(*sums)[stacks[i]];
-        if (__builtin_add_overflow(*sum, value, sum))
+        if (__builtin_add_overflow(sums[stacks[i]], value, &sums[stacks[i]]))
             return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
     }
-    for (uint32_t i = 0; i < s->t.stack_count; i++) {
-        if ((*sums)[i] >= 0) continue;
+    return true;
+}
+
+static bool check_sums(const int64_t *sums, uint32_t n, err *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (sums[i] >= 0) continue;
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "the sum of a stack is %lld: of less than nothing there is no flame graph "
                        "(pprof can have it: a difference of two profiles)",
-                       (long long)(*sums)[i]);
+                       (long long)sums[i]);
     }
     return true;
+}
+
+// Of all profiles that have the type of this row.
+static bool add_up(struct symbols *s, struct arena *a, const struct profiles *p, size_t row,
+                   int64_t **sums, err *e)
+{
+    uint32_t **stacks = ARENA_ARRAY(a, uint32_t *, p->count);
+    if (!stacks) return arena_fail(a, e);
+    for (size_t i = 0; i < p->count; i++) {
+        if (!is_same(&p->types[i], &p->types[row])) continue;
+        stacks[i] = stacks_of(s, a, &p->decoded.profiles[p->types[i].profile], e);
+        if (!stacks[i]) return false;
+    }
+    *sums = ARENA_ARRAY(a, int64_t, s->t.stack_count);
+    if (!*sums) return arena_fail(a, e);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct profiles_type *t = &p->types[i];
+        if (stacks[i] &&
+            !add_values(&p->decoded.profiles[t->profile], t->column, stacks[i], *sums, e))
+            return false;
+    }
+    return check_sums(*sums, s->t.stack_count, e);
 }
 
 bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
                     err *e)
 {
-    const struct profiles_type *t = &p->types[row];
-    const struct profile *one = &p->decoded.profiles[t->profile];
     struct symbols s;
     struct tree tree;
     int64_t *sums = NULL;
     assert(row < p->count);
     if (!symbols_init(&s, NULL, e)) return false;
-    bool ok = add_up(&s, a, one, t->column, &sums, e) &&
-              tree_build(a, &s.t, sums, NULL, 0, &tree, e) && tree_flamegraph(a, &tree, graph, e) &&
-              buf_ok(graph, e);
+    bool ok = add_up(&s, a, p, row, &sums, e) && tree_build(a, &s.t, sums, NULL, 0, &tree, e) &&
+              tree_flamegraph(a, &tree, graph, e) && buf_ok(graph, e);
     // The names of the tree are the table's, and have been copied.
     symbols_release(&s);
     return ok;
+}
+
+bool profiles_is_alone(const struct profiles *p, size_t row)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (i != row && is_same(&p->types[i], &p->types[row])) return false;
+    return true;
 }
 
 bool profiles_flame(struct arena *a, const struct profiles *p, size_t row, struct flame *f, err *e)

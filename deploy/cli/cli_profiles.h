@@ -16,8 +16,9 @@ struct profiles_type {
     uint32_t column;  // of its values
     str type;
     str unit;
-    str name;  // of the profile: "process_cpu" of a recording, that of a speedscope profile; or
-               // empty
+    str name;    // of the profile: "process_cpu" of a recording, that of a speedscope profile; or
+                 // empty
+    bool again;  // an earlier row has the same three: they are one for people
 };
 
 struct profiles {
@@ -49,8 +50,12 @@ bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e) MU
 // "name type/unit", as people write it.
 void profiles_put_type(struct buf *b, const struct profiles_type *t);
 
-// The tree by function name as message FlameGraph (model/flamegraph.h), and as one that can be
-// drawn. Frames without a name are shown by their address.
+// Is there no other profile with the same type and name?
+bool profiles_is_alone(const struct profiles *p, size_t row);
+
+// The tree by function name, of all profiles with the type and name of this row, as message
+// FlameGraph (model/flamegraph.h), and as one that can be drawn. Frames without a name are shown by
+// their address.
 bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
                     err *e) MUST_CHECK;
 bool profiles_flame(struct arena *a, const struct profiles *p, size_t row, struct flame *f,

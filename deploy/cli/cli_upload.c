@@ -8,6 +8,7 @@
 #include "codec/url.h"
 #include "decode/decode.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "decode/perf.h"
 #include "deploy/cli/cli_formats.h"
 #include "deploy/cli/cli_otlp.h"
@@ -41,6 +42,7 @@ static const struct {
     [UPLOAD_OTLP] = {S_INIT("otlp")},
     [UPLOAD_CPUPROFILE] = {S_INIT("cpuprofile")},
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
+    [UPLOAD_LEGACY] = {S_INIT("legacy")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -105,6 +107,9 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if (str_starts(trimmed, S("{")) && json_format(bytes) != UPLOAD_AUTO) {
         *format = json_format(bytes);
+    } else if (legacy_is(bytes)) {
+        // Before collapsed stacks: "goroutine profile: total 9" ends in a number too.
+        *format = UPLOAD_LEGACY;
     } else if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
         *format = UPLOAD_PERF;
     } else if (is_folded(bytes)) {
@@ -116,8 +121,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     } else {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
-                       "nor speedscope nor OTLP nor "
-                       "a profile of V8; `flametree formats` lists all formats");
+                       "nor speedscope nor OTLP nor a profile of V8, gperftools or jemalloc; "
+                       "`flametree formats` lists all formats");
     }
     return true;
 }
@@ -396,16 +401,28 @@ static bool collapse(struct upload *out, str plain, err *e)
     return ok;
 }
 
-// Servers of other makes do not know V8's formats, so they get pprof.
+// Formats that servers do not take through /ingest get there as pprof.
+static bool is_converted(enum upload_format format)
+{
+    return format == UPLOAD_CPUPROFILE || format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
+}
+
+static bool decode_as(enum upload_format format, struct arena *a, str plain, struct decoded *d,
+                      err *e)
+{
+    const struct decode_options o = {.inflated_max = INFLATED_MAX};
+    if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
+    if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
+    assert(format == UPLOAD_LEGACY);
+    return decode_legacy(a, plain, &o, d, e);
+}
+
 static bool convert(enum upload_format format, str plain, struct buf *pprof, err *e)
 {
     struct arena a;
-    struct decode_options o = {.inflated_max = INFLATED_MAX};
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
-    bool ok = (format == UPLOAD_CPUPROFILE ? decode_cpuprofile(&a, plain, &o, &d, e)
-                                           : decode_heapprofile(&a, plain, &o, &d, e)) &&
-              decode_put_pprof(&a, d.profiles, pprof, e);
+    bool ok = decode_as(format, &a, plain, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
     arena_release(&a);
     return ok;
 }
@@ -426,7 +443,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
-    if (ok && (out->format == UPLOAD_CPUPROFILE || out->format == UPLOAD_HEAPPROFILE)) {
+    if (ok && is_converted(out->format)) {
         ok = convert(out->format, plain, &pprof, e);
         out->format = UPLOAD_PPROF;
         bytes = plain = buf_view(&pprof);

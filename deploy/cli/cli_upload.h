@@ -20,8 +20,9 @@ enum upload_format {
     UPLOAD_TRIE,
     UPLOAD_TREE,
     UPLOAD_OTLP,
-    UPLOAD_CPUPROFILE,  // these two made pprof of here
-    UPLOAD_HEAPPROFILE
+    UPLOAD_CPUPROFILE,  // these three made pprof of here
+    UPLOAD_HEAPPROFILE,
+    UPLOAD_LEGACY
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 

@@ -13,6 +13,7 @@
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/compress.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "decode/otlp.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
@@ -265,7 +266,8 @@ static const struct {
                {"heapprofile", decode_heapprofile},
                {"folded", folded},
                {"jfr", jfr},
-               {"otlp", otlp}};
+               {"otlp", otlp},
+               {"legacy", decode_legacy}};
 
 static decoder *format_decoder;
 

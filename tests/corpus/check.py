@@ -9,6 +9,7 @@ every fact compared. Where there is no corpus, the exit code is 77: skipped."""
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -28,7 +29,7 @@ REFUSED = {
     "derived/huge-name-length.tree": ("tree", "tree node name length 1099511627776 exceeds"),
     "speedscope/invalid-out-of-order-events.json": ("speedscope", "event "),
 }
-FORMATS = ("otlp", "pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedscope", "cpuprofile", "heapprofile")
+FORMATS = ("otlp", "pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedscope", "cpuprofile", "heapprofile", "legacy")
 # Dropped on purpose: facts change by one sample of value 1 in the first type and its stack.
 DANGLING = {"derived/pprof-dangling-location.pb": {"samples": -1, "stacks": -1}}
 
@@ -101,6 +102,31 @@ def stack_facts(name, form, samples, expected):
     for k in ("top_self", "top_total"):
         want[k] = [[frame, value * scale] for frame, value in want[k]]
     return compare(name, measures(samples, 0), want)
+
+
+def legacy_facts(name, head, samples, expected):
+    """Types and sums, and every row of values that google/pprof printed of the same file, in its order."""
+    got = {"sample_types": ["/".join(t) for t in head["types"]], "samples": len(samples),
+           "sums": [sum(s["values"][i] for s in samples) for i in range(len(head["types"]))]}
+    wrong = compare(name, got, {k: expected[k] for k in got})
+    golden = os.path.join(CORPUS, "legacy/golden", os.path.basename(name) + ".golden.txt")
+    if os.path.exists(golden):
+        with open(golden, encoding="utf-8") as f:
+            text = f.read()
+        rows, places = [], {}
+        for line in text.splitlines():
+            row = re.match(r"^ *([-0-9 ]+): ([0-9 ]*)$", line)
+            place = re.match(r"^ *(\d+): 0x([0-9a-f]+) (?:M=\d+ ?)?(\S*)", line)
+            if row:
+                rows.append(([int(v) for v in row[1].split()], row[2].split()))
+            elif place:
+                places.setdefault(place[1], place[3] or "0x" + place[2])
+        want = [[values, [places[i] for i in stack]] for values, stack in rows]
+        mine = [[s["values"], s["stack"]] for s in samples]
+        wrong += ["google/pprof has %s, got %s" % pair for pair in zip(want, mine) if pair[0] != pair[1]][:3]
+        if not want or len(want) != len(mine):
+            wrong.append("google/pprof has %d stacks, got %d" % (len(want), len(mine)))
+    return wrong
 
 
 def compare(name, got, expected):
@@ -223,6 +249,8 @@ def check(program, name, form, expected):
     if "error" in head:
         return ["refused: %s" % head["message"]]
     samples = list(itertools.takewhile(lambda line: "types" not in line, samples))  # of the first profile
+    if form == "legacy":
+        return legacy_facts(name, head, samples, expected)
     if form not in ("pprof", "collapsed"):
         return stack_facts(name, form, samples, expected)
     return compare(name, (collapsed_facts if form == "collapsed" else pprof_facts)(head, samples), expected)

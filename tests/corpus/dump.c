@@ -8,6 +8,7 @@
 #include "codec/json.h"
 #include "decode/decode.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "decode/otlp.h"
 #include "decode/perf.h"
 
@@ -155,6 +156,7 @@ static bool decode_file(struct arena *a, const char *format, str bytes, struct d
     if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, d, e);
     if (strcmp(format, "jfr") == 0) return decode_recording(a, bytes, d, e);
     if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
+    if (strcmp(format, "legacy") == 0) return decode_legacy(a, bytes, &o, d, e);
     if (strcmp(format, "trie") == 0) return decode_trie(a, bytes, &o, d, e);
     if (strcmp(format, "tree") == 0) return decode_tree(a, bytes, &o, d, e);
     if (strcmp(format, "cpuprofile") == 0) return decode_cpuprofile(a, bytes, &o, d, e);
@@ -224,7 +226,7 @@ int main(int argc, char **argv)
     if (argc != 3) {
         fprintf(stderr, "usage: corpus_dump "
                         "pprof|pprof-repair|pprof-4mb|collapsed|perf|jfr|trie|tree|cpuprofile|\n"
-                        "heapprofile|speedscope|otlp FILE\n");
+                        "heapprofile|speedscope|otlp|legacy FILE\n");
         return 2;
     }
     str bytes = read_all(argv[2]);

@@ -119,6 +119,22 @@ def test_profiles_of_v8_are_found_from_their_bytes(url, tmp_path):
     assert ok("query", "-s", heap, "-F", "folded", url=url) == "(root);alloc 64\n"
 
 
+def test_profiles_before_pprof_are_found_from_their_bytes(url, tmp_path):
+    (tmp_path / "goroutines.txt").write_text(
+        "goroutine profile: total 3\n2 @ 0x5 0x9\n#\t0x4\tmain.wait+0x1\t/m.go:3\n#\t0x8\tmain.main+0x2\t/m.go:9\n\n"
+        "1 @ 0x9\n#\t0x8\tmain.main+0x2\t/m.go:9\n")
+    (tmp_path / "locks.txt").write_text("--- mutex:\ncycles/second=1000000000\nsampling period=1\n40 2 @ 0x5\n#\t0x4\tsync.Unlock+0x1\t/m.go:3\n")
+    counts, locks, named = unique("cli"), unique("cli"), unique("cli")
+    ok("push", str(tmp_path / "goroutines.txt"), "-l", "service_name=" + counts, url=url)
+    ok("push", str(tmp_path / "goroutines.txt"), "--format", "legacy", "-l", "service_name=" + named, url=url)
+    ok("push", str(tmp_path / "locks.txt"), "-l", "service_name=" + locks, "--name", "mutex", url=url)
+    for service in (counts, named):
+        assert ok("query", "-s", service, "-F", "folded", url=url) == "main.main 1\nmain.main;main.wait 2\n"
+    assert ok("query", "-s", locks, "--type", "mutex:delay:nanoseconds:contentions:count", "-F", "folded", url=url) == "sync.Unlock 40\n"
+    (tmp_path / "bad.txt").write_text("goroutine profile: total 3\n2 @ 0x5 9\n")
+    assert "line 2: bad address" in fails(1, "push", str(tmp_path / "bad.txt"), url=url)
+
+
 SPEEDSCOPE = speedscope(sampled("seconds", 1, "a"))
 
 # One upload of each format; what the table says about it is what the server does with it.
@@ -129,6 +145,7 @@ UPLOADS = {
     "perf": None,  # only the client knows these
     "cpuprofile": None,
     "heapprofile": None,
+    "legacy": None,
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
     "trie": ("/ingest?format=trie", b""),

@@ -3,6 +3,7 @@
 // Decoders while their allocations fail one by one.
 #include "codec/compress.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "decode/otlp.h"
 #include "lib/jfr.h"
 #include "lib/otlp.h"
@@ -150,11 +151,16 @@ static bool read_document(struct torture_bench *b, void *arg, err *e)
     "{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"r\"},\"children\":[2]},{\"id\":2," \
     "\"callFrame\":{\"functionName\":\"\"}}],\"samples\":[2,1],\"timeDeltas\":[1,2]}"
 
+#define LEGACY                                                                                    \
+    "heap profile: 1: 8 [1: 8] @ growthz\n1: 8 [1: 8] @ 0x10 0x20\n#\t0xf\tmain.f+0x1\t/m.go:3\n" \
+    "--- Memory map: ---\nsource=/home\n00000000-00001000: $source/shop\n"
+
 static struct document documents[] = {
     {decode_trie, S_INIT("\0\0\1\5main;\0\2\4work\3\0\1a\1\0")},
     {decode_tree, S_INIT("\0\0\1\4main\0\2\4work\3\0\1a\1\0")},
     {decode_speedscope, S_INIT(SPEEDSCOPE)},
     {decode_cpuprofile, S_INIT(CPUPROFILE)},
+    {decode_legacy, S_INIT(LEGACY)},
 };
 
 struct recording {
@@ -306,6 +312,7 @@ static void decoders_survive(void **state)
         {.name = "decode.tree", .make = read_document, .arg = &documents[1]},
         {.name = "decode.speedscope", .make = read_document, .arg = &documents[2]},
         {.name = "decode.cpuprofile", .make = read_document, .arg = &documents[3]},
+        {.name = "decode.legacy", .make = read_document, .arg = &documents[4]},
         {.name = "decode.jfr", .make = read_jfr, .arg = &jfr},
         {.name = "decode.jfr_gzip", .make = read_jfr, .arg = &jfr_gzip},
         {.name = "decode.folded", .make = read_folded, .arg = &text},
