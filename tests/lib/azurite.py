@@ -186,7 +186,7 @@ class Azurite:
     def store_url(self, prefix, bucket=BUCKET):
         return "azure://%s/%s" % (bucket, prefix)
 
-    def env(self):
+    def client_env(self):
         """Of the client: the service of store_url and its key."""
         return {"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_SERVICE_ENDPOINT": self.url}
 

@@ -112,7 +112,7 @@ if S3:
     os.environ.update(AWS_ENDPOINT_URL_S3=S3, AWS_ACCESS_KEY_ID=s3_service.KEYS[0], AWS_SECRET_ACCESS_KEY=s3_service.KEYS[1])
 AZURE = azurite.Azurite.at(os.environ["FLAMETREE_TEST_AZURE"]) if "FLAMETREE_TEST_AZURE" in os.environ else None
 if AZURE:
-    os.environ.update(AZURE.env())
+    os.environ.update(AZURE.client_env())
 
 
 def prefix_of(folder):

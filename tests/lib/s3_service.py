@@ -56,7 +56,7 @@ class S3Service:
     def store_url(self, prefix, bucket=BUCKET):
         return "s3://%s/%s" % (bucket, prefix)
 
-    def env(self):
+    def client_env(self):
         """Of the client: the service of store_url and its keys."""
         return {"AWS_ENDPOINT_URL_S3": self.url, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 

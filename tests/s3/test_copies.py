@@ -18,7 +18,7 @@ HOURS_OVER = (7200, 14400)
 
 def env(service):
     """Of the client: the service and its keys."""
-    return env_of(**{**NO_KEYS, **service.env()})
+    return env_of(**{**NO_KEYS, **service.client_env()})
 
 
 def bucket_url(prefix, bucket=BUCKET):
