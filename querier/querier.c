@@ -202,9 +202,13 @@ static void open_disk_cache(const struct process *process, const struct querier_
     char directory[PATH_MAX + sizeof "/cache/blocks"];
     err e = {0};
     char text[LOG_QUOTE_MAX];
-    if (config->disk_cache == 0 || !process->store->kind->remote) return;
     snprintf(directory, sizeof directory, "%s/cache/blocks", process->data_dir);
-    q->disk = disk_cache_open(directory, config->disk_cache, process->memory, &e);
+    if (config->disk_cache == 0 || !process->store->kind->remote) {
+        disk_cache_remove(directory);  // of a process with other settings: nobody would expire it
+        return;
+    }
+    q->disk = disk_cache_open(directory, config->disk_cache,
+                              (uint64_t)(config->disk_cache_age / NS_PER_S), process->memory, &e);
     if (q->disk) {
         blocks_keep_on_disk(q->blocks, q->disk);
     } else {

@@ -20,16 +20,18 @@
 
 #include <rocksdb/c.h>
 
-#define FILES         512u
-#define FILE_MIN      ((uint64_t)256 << 10)
-#define ROOM_MIN      ((uint64_t)1 << 20)
-#define FILE_MAX      ((uint64_t)64 << 20)
-#define BUFFERS       3u                 // one is filled, the others are being written
-#define TABLES_MEMORY ((size_t)4 << 20)  // what RocksDB reads of tables: their indexes, few blocks
-#define FREE_SHARE    4u  // at most 3/4 of what is free or taken by the cache already
-#define LOOK_NS       ((uint64_t)60 * 1000 * 1000 * 1000)  // between looks at the size,
-#define EXPIRE_LOOKS  60u                                  // and so many of them between expiries
-#define KEY_MAX       (STORE_NAME_MAX + 1 + 16)
+#define FILES          512u
+#define FILE_MIN       ((uint64_t)256 << 10)
+#define ROOM_MIN       ((uint64_t)1 << 20)
+#define FILE_MAX       ((uint64_t)64 << 20)
+#define BUFFERS        3u                 // one is filled, the others are being written
+#define TABLES_MEMORY  ((size_t)4 << 20)  // what RocksDB reads of tables: their indexes, few blocks
+#define FREE_SHARE     4u  // at most 3/4 of what is free or taken by the cache already
+#define LOOK_NS        (60 * (uint64_t)NS_PER_S)    // between looks at the size, at most
+#define EXPIRE_NS      (3600 * (uint64_t)NS_PER_S)  // between expiries, at most,
+#define EXPIRE_SHARE   4u                           // and at most this part of the age
+#define LOG_ONLY_FATAL 4                            // RocksDB's FATAL_LEVEL
+#define KEY_MAX        (STORE_NAME_MAX + 1 + 16)
 
 struct disk_cache {
     rocksdb_t *rocks;
@@ -39,6 +41,7 @@ struct disk_cache {
     struct mem_budget *memory;
     size_t reserved;
     size_t section_max;
+    uint64_t expire_ns;  // between expiries
     pthread_t thread;
     bool has_thread;
     struct lock lock;  // of the flag below
@@ -129,15 +132,19 @@ static void show_size(const struct disk_cache *c)
 static void *look_after(void *arg)
 {
     struct disk_cache *c = arg;
-    unsigned looks = 0;
-    uint64_t next = clock_mono_ns() + LOOK_NS;
+    const uint64_t look_ns = MIN(LOOK_NS, c->expire_ns);
+    uint64_t next = clock_mono_ns() + look_ns;
+    uint64_t expire = clock_mono_ns() + c->expire_ns;
     lock_take(&c->lock);
     while (!c->ending) {
         if (cond_wait_until(&c->ends, &c->lock, next)) continue;  // woken: does it end?
         lock_give(&c->lock);
-        if (++looks % EXPIRE_LOOKS == 0) disk_cache_expire(c);
+        if (clock_mono_ns() >= expire) {
+            disk_cache_expire(c);
+            expire = clock_mono_ns() + c->expire_ns;
+        }
         show_size(c);
-        next = clock_mono_ns() + LOOK_NS;
+        next = clock_mono_ns() + look_ns;
         lock_take(&c->lock);
     }
     lock_give(&c->lock);
@@ -171,7 +178,7 @@ static uint64_t room_for(const char *directory, uint64_t bytes)
     return MIN(bytes, (room + bytes_there(directory)) / FREE_SHARE * (FREE_SHARE - 1));
 }
 
-static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, err *e)
+static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, uint64_t age_s, err *e)
 {
     char text[1024];
     char *message = NULL;
@@ -187,7 +194,7 @@ static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, err
              "stats_persist_period_sec=0;manifest_preallocation_size=65536;"
              "skip_stats_update_on_db_open=true;"
              "block_based_table_factory={filter_policy=bloomfilter:10:false;block_cache=%zu;};",
-             (unsigned long long)(bytes - file), DISK_CACHE_DAYS * 24ull * 3600,
+             (unsigned long long)(bytes - file), (unsigned long long)age_s,
              (unsigned long long)file, BUFFERS, TABLES_MEMORY);
     rocksdb_options_t *plain = rocksdb_options_create();
     rocksdb_get_options_from_string(plain, text, c->options, &message);
@@ -228,9 +235,26 @@ static void release(struct disk_cache *c)
     mem_must_free(c);
 }
 
-struct disk_cache *disk_cache_open(const char *directory, uint64_t bytes, struct mem_budget *memory,
-                                   err *e)
+void disk_cache_remove(const char *directory)
 {
+    char text[LOG_QUOTE_MAX];
+    char *message = NULL;
+    // Not a directory that another process uses: RocksDB holds a lock on it.
+    if (!file_exists(directory)) return;
+    rocksdb_options_t *options = rocksdb_options_create();
+    rocksdb_options_set_info_log_level(options, LOG_ONLY_FATAL);
+    rocksdb_destroy_db(options, directory, &message);
+    rocksdb_options_destroy(options);
+    if (!message) return;
+    log_warn(NULL, "querier.disk_cache_left", "fault=%s do=\"remove %s\"",
+             log_quote(text, str_of(message)), directory);
+    rocksdb_free(message);
+}
+
+struct disk_cache *disk_cache_open(const char *directory, uint64_t bytes, uint64_t age_s,
+                                   struct mem_budget *memory, err *e)
+{
+    assert(age_s > 0);
     if (!dir_make(directory, e)) return NULL;
     uint64_t room = room_for(directory, bytes);
     uint64_t file = MIN(MAX(room / FILES, FILE_MIN), FILE_MAX);
@@ -246,6 +270,7 @@ struct disk_cache *disk_cache_open(const char *directory, uint64_t bytes, struct
     c->read = rocksdb_readoptions_create();
     c->memory = memory;
     c->section_max = file / 2;
+    c->expire_ns = MIN(EXPIRE_NS, age_s * (uint64_t)NS_PER_S / EXPIRE_SHARE);
     lock_init(&c->lock, LOCK_DISK_CACHE);
     cond_init(&c->ends);
     rocksdb_writeoptions_disable_WAL(c->write, 1);
@@ -255,7 +280,7 @@ struct disk_cache *disk_cache_open(const char *directory, uint64_t bytes, struct
     size_t buffers = (size_t)file * BUFFERS + TABLES_MEMORY;
     bool ok = mem_reserve(memory, buffers, e);
     if (ok) c->reserved = buffers;
-    ok = ok && set_options(c, room, file, e) && open_rocks(c, directory, e) &&
+    ok = ok && set_options(c, room, file, age_s, e) && open_rocks(c, directory, e) &&
          thread_start(&c->thread, "disk_cache", look_after, c, e);
     if (!ok) {
         release(c);

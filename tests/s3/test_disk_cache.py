@@ -2,10 +2,12 @@
 import os
 import re
 
+import pytest
 from bucket import on_bucket, push, total
 from client import unique
-from flametree import compact, flush
+from flametree import await_, compact, flush
 from s3_proxy import S3Proxy
+from searched import files_with
 
 
 def blocks_read(proxy):
@@ -78,3 +80,37 @@ def test_a_local_store_has_none(tmp_path):
         assert total(f.server()) == 6
         f.stop()
     assert not (tmp_path / "cache" / "blocks").exists()
+
+
+def tables_with(data, name):
+    """Files of the cache that have the text, as it is or packed."""
+    return files_with(str(data / "cache"), name)
+
+
+SECRET = "sekret-shop-7f3a"
+
+
+def cached(service, prefix, data):
+    """What a process leaves that was asked once."""
+    with on_bucket(service, prefix=prefix, data=str(data)) as f:
+        push(f.server(), 3, service=SECRET)
+        flush(f)
+        assert total(f.server(), SECRET) == 6
+        f.stop()
+    assert tables_with(data, SECRET)
+
+
+def test_what_is_old_leaves_the_cache_though_nobody_asks(service, tmp_path):
+    prefix = unique("old")
+    cached(service, prefix, tmp_path)
+    with on_bucket(service, "--querier.disk_cache_age=1s", prefix=prefix, data=str(tmp_path)):
+        await_("the cache to have nothing of it", lambda: not tables_with(tmp_path, SECRET), 60)
+
+
+@pytest.mark.parametrize("flags", [["--querier.disk_cache=0"], ["--storage.kind=local"]])
+def test_a_process_without_a_cache_removes_what_an_earlier_one_left(service, tmp_path, flags):
+    prefix = unique("left")
+    cached(service, prefix, tmp_path)
+    (tmp_path / "cluster").unlink()  # which store the directory belongs to
+    with on_bucket(service, *flags, prefix=prefix, data=str(tmp_path)):
+        assert not tables_with(tmp_path, SECRET)

@@ -43,7 +43,7 @@ static str name_of(char text[64], uint64_t number)
 static struct disk_cache *open_cache(uint64_t limit)
 {
     err e = {0};
-    struct disk_cache *c = disk_cache_open(directory, limit, &memory, &e);
+    struct disk_cache *c = disk_cache_open(directory, limit, DISK_CACHE_AGE_S, &memory, &e);
     if (!c) fail_msg("%s", e.msg);
     return c;
 }
@@ -154,6 +154,39 @@ static void it_stays_within_its_limit_and_the_oldest_go(void **state)
     disk_cache_close(c);
 }
 
+static void what_is_too_old_goes_though_nothing_is_written(void **state)
+{
+    (void)state;
+    err e = {0};
+    struct disk_cache *c = disk_cache_open(directory, LIMIT, 1, &memory, &e);
+    if (!c) fail_msg("%s", e.msg);
+    put_surely(c, 1, SECTION);
+    // It is in memory first, then in a file; then it is in neither.
+    AWAIT(!has(c, 1, SECTION));
+    AWAIT(disk_cache_bytes(c) == 0);
+    put_surely(c, 2, SECTION);
+    disk_cache_close(c);
+    assert_true(bytes_on_disk() > SECTION);
+    // The next process has the age that it is given, also for what was there.
+    c = disk_cache_open(directory, LIMIT, 1, &memory, &e);
+    if (!c) fail_msg("%s", e.msg);
+    AWAIT(!has(c, 2, SECTION));
+    AWAIT(bytes_on_disk() < SECTION);
+    disk_cache_close(c);
+}
+
+static void what_an_earlier_process_left_is_removed(void **state)
+{
+    (void)state;
+    disk_cache_remove(directory);  // there is none
+    struct disk_cache *c = open_cache(LIMIT);
+    put_surely(c, 1, SECTION);
+    disk_cache_close(c);
+    assert_true(bytes_on_disk() > SECTION);
+    disk_cache_remove(directory);
+    assert_false(file_exists(directory));
+}
+
 // Overwrites bytes in the middle of each table.
 static void damage_tables(void)
 {
@@ -221,7 +254,7 @@ static void without_room_there_is_no_cache_and_the_error_says_so(void **state)
 {
     (void)state;
     err e = {0};
-    assert_null(disk_cache_open(directory, 1000, &memory, &e));
+    assert_null(disk_cache_open(directory, 1000, DISK_CACHE_AGE_S, &memory, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(e.msg, "1000 bytes"));
 }
@@ -233,6 +266,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_section_is_found_by_its_object_place_and_length_alone),
         TEST(the_next_process_finds_what_was_put),
+        TEST(what_is_too_old_goes_though_nothing_is_written),
+        TEST(what_an_earlier_process_left_is_removed),
         TEST(it_stays_within_its_limit_and_the_oldest_go),
         TEST(damaged_bytes_are_a_miss),
         TEST(a_directory_that_cannot_be_opened_is_begun_anew),
