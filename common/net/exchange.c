@@ -332,7 +332,8 @@ static bool send_answer(struct exchange *ex)
     struct http_exchange *x = &ex->x;
     bool plain = !ex->refused && x->status == 200 && x->trailers.n == 0;
     if (!ex->ops || !plain || x->hold_until_mono_ns) return false;
-    // Refusals, held answers, trailers and all but 200 are rare. The loop sends those, which knows all cases.
+    // Refusals, held answers, trailers and all but 200 are rare. The loop sends those, which knows
+    // all cases.
     str body = exchange_answer(ex);
     if (body.n > SENT_BODY_MAX || atomic_load(&ex->server->draining)) return false;
     struct buf b;
