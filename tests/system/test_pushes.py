@@ -196,3 +196,15 @@ def test_units_are_stored_as_sent_and_shown_alike(quick):
         done = subprocess.run([os.path.join(BIN, "flametree"), "query", "--url", quick.url, "--service", service, "--type", "wall:wall:%s::" % unit, "--color", "never"],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and done.stdout.count("2.50 s") >= 2, done.stdout + done.stderr
+
+
+# ---- values
+
+def test_cumulative_values_are_stored_as_sent(quick):
+    """Of a heap that counts from the start of its process, whose values rise, stay and fall (docs/decisions/0021)."""
+    s, service = quick.server(), unique("heap")
+    at = time.time_ns() - 60 * 10**9
+    for i, value in enumerate((100, 150, 150, 20)):
+        profile = Pprof(("main;alloc", [value]), types=[("alloc_space", "bytes")], period_type=("space", "bytes"), time_ns=at + i * 10**9)
+        s.push({"__name__": "memory", "service_name": service}, profile).expect(200)
+    assert s.stacks(service, type="memory:alloc_space:bytes:space:bytes") == {"main;alloc": 420}
