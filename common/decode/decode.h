@@ -38,9 +38,12 @@ bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, st
 // Collapsed text: "frame;frame count" per line, root first. One profile with one type,
 // samples/count; the caller knows what was measured. A line without a space is skipped, a bad count
 // is an error. Like Pyroscope, it stops reading at a line of 64 KiB; *cut (may be NULL) becomes
-// true then.
+// true then. Lines "# text" at the beginning, as py-spy and others write them, are no stacks.
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                    bool *cut, err *e) MUST_CHECK;
+
+// Collapsed text behind such lines.
+str decode_folded_body(str bytes);
 
 // One stack per line, each line one sample; empty lines are skipped, a line of 64 KiB is an error.
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,

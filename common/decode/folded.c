@@ -70,6 +70,18 @@ static bool finish(struct stacks *f, struct decoded *out, err *e)
     return true;
 }
 
+str decode_folded_body(str bytes)
+{
+    str rest = bytes;
+    while (str_starts(rest, S("#"))) {
+        str after = {0};
+        str line = str_split(rest, '\n', &after);
+        if (line.n > 1 && line.p[1] != ' ' && line.p[1] != '\r') break;  // a frame "#1"
+        rest = after;
+    }
+    return rest;
+}
+
 static bool add_folded_line(struct stacks *f, str line, size_t number, err *e)
 {
     // The last one: frames may have spaces.
@@ -91,7 +103,10 @@ bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, s
     if (cut) *cut = false;
     struct stacks f;
     bool ok = begin(&f, a, bytes, o, e);
-    struct line_reader lines = line_reader(bytes);
+    str body = decode_folded_body(bytes);
+    struct line_reader lines = line_reader(body);
+    for (size_t i = 0; i < bytes.n - body.n; i++)
+        lines.number += bytes.p[i] == '\n';
     str line = {0};
     while (ok && line_next(&lines, &line)) {
         ok = add_folded_line(&f, line, lines.number, e);

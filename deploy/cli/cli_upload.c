@@ -58,7 +58,7 @@ enum upload_format upload_format_of(str name)
 // Is the first line "stack count"?
 static bool is_folded(str bytes)
 {
-    str head = str_slice(bytes, 0, SNIFF_BYTES);
+    str head = decode_folded_body(str_slice(bytes, 0, SNIFF_BYTES));
     str rest = {0};
     str line = str_trim(str_split(head, '\n', &rest));
     size_t space = str_rfind(line, ' ');
@@ -442,6 +442,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         plain = buf_view(&inflated);
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
+    // Servers of other makes would take the head for stacks.
+    if (ok && out->format == UPLOAD_FOLDED) plain = decode_folded_body(plain);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
     if (ok && is_converted(out->format)) {
         ok = convert(out->format, plain, &pprof, e);
@@ -464,8 +466,9 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = make_ingest(a, o, service, plain, out, e);
         if (inflated.n) {
             // The request is sent from this memory after we return, so the upload keeps it.
+            size_t head = inflated.n - plain.n;
             out->body = buf_take(&inflated);
-            out->bytes = buf_view(&out->body);
+            out->bytes = str_slice(buf_view(&out->body), head, out->body.n);
         }
     }
     // Empty if it was taken. A pprof is sent as it came, compressed: the inflated text was only

@@ -99,6 +99,12 @@ def test_standard_input_and_output(heap):
     assert folded(text) == {"a;b": 3, "a;c": 4}
 
 
+def test_comments_at_the_beginning_of_collapsed_stacks_are_no_stacks():
+    text = "# command: py-spy record -d 5\n# py-spy 0.3.14\nmain;work 12\nmain;idle_[k] 3\n"
+    assert folded(ok("convert", "-", "-", "--to", "folded", data=text)) == {"main;work": 12, "main;idle_[k]": 3}
+    assert 'line 3: bad count "x"' in fails(1, "convert", "-", "-", "--to", "folded", "--format", "folded", data="# a\n# b\nmain x\n")
+
+
 def test_a_flame_graph_and_a_table_of_a_file(heap):
     out = ok("flame", heap, "--type", "alloc_space", "--width", "80")
     assert out.splitlines()[:2] == ["alloc_space/bytes", "451 B total, %s" % heap] and "work" in out and "95.3 %" in out

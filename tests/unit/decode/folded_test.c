@@ -58,6 +58,11 @@ static const struct {
     {"fraction", "a;b 1.5\n", NULL},
     {"trailing space", "a;b 1 \n", NULL},
     {"hexadecimal", "a 0x10\n", NULL},
+    {"a head of comments", "# command: x -d 5\n#\r\n# py-spy 0.3.14\na;b 3\n", "a;b=3 "},
+    {"nothing but a head", "# samples: 12", ""},
+    {"a frame with a number sign", "#1;b 3\n", "#1;b=3 "},
+    {"a number sign behind stacks", "a 1\n# x 2\n", "a=1 # x=2 "},
+    {"a fault behind a head", "# x\na b\n", NULL},
     {"bytes that are no UTF-8", "\xff\xfe 4\n", "\xff\xfe=4 "},
 };
 
