@@ -18,10 +18,12 @@ TROUBLE = re.compile(
     r"dial tcp|no such host|i/o timeout|proxyconnect|handshake timeout|(?:read|write) tcp|unexpected EOF|: EOF$|stream error|GOAWAY|deadline exceeded|: (?:429|5\d\d) [A-Z][\w ]+$"  # go
     r"|Read timed out|Connection(?: aborted|Error| broken|ResetError)|ReadTimeoutError|Max retries exceeded|IncompleteRead|ProtocolError|Temporary failure in name resolution"
     r"|No matching distribution found"  # pip, also when it reached nobody
+    r"|Could not transfer artifact"  # maven
     r"|npm (?:error|ERR!) code (?:E(?:429|5\d\d|NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH|PIPE)|ERR_\w+|FETCH_ERROR)$", re.M)
 CANNOT_BE_HAD = re.compile(
     TROUBLE.pattern + r"|: 4\d\d [A-Z][\w ]+$"  # go
     r"|ensurepip is not available"  # venv
+    r"|Could not (?:find artifact|resolve dependencies)|or one of its dependencies could not be resolved"  # maven
     r"|npm (?:error|ERR!) code (?:E4\d\d|EBADENGINE|ENOTCACHED)$", re.M)
 ATTEMPTS, PAUSE_SECONDS = 3, 5
 
@@ -122,3 +124,19 @@ def node_program():
     folder = installed("node", "package-lock.json", install)
     shutil.copy(os.path.join(HERE, "node/busy.js"), folder)
     return [os.path.join(bin, "node"), os.path.join(folder, "busy.js")]
+
+
+@pytest.fixture(scope="session")
+def java_program():
+    """The busy program of tests/compat/java under io.pyroscope:agent and io.pyroscope:otel."""
+    for tool in ("java", "javac", "mvn"):
+        if not shutil.which(tool):
+            pytest.skip("tests/compat/java needs %s" % tool)
+
+    def install(folder):
+        get("java", "mvn", "-q", "-B", "-f", os.path.join(HERE, "java/pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory=" + folder)
+    jars = os.path.join(installed("java", "pom.xml", install), "*")
+    classes = os.path.join(TOP, "build/compat/java.classes")
+    done = subprocess.run(["javac", "-cp", jars, "-d", classes, os.path.join(HERE, "java/Busy.java")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ["java", "-cp", jars + os.pathsep + classes, "Busy"]

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from client import CPU, select, unique
+from client import CPU, flame, now_ms, select, unique
 
 DOTTED = ["otel.scope.name", "otel.scope.version", "process.runtime.name", "process.runtime.version"]
 MEMORY = "memory:inuse_space:bytes:inuse_space:bytes"
@@ -16,11 +16,14 @@ def go_agent(go_program):
     return go_program("go", "build")
 
 
-def run(server, program, service, env=None):
-    """Runs a busy program to its end; returns what it logged."""
+def run(server, program, service, env=None, said=None):
+    """Runs a busy program to its end; returns what it logged. `said` gets the words behind its "done"."""
     ran = subprocess.run([*program, server.push_url.rstrip("/"), service], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=300)
     server.check_alive()
-    assert ran.returncode == 0 and ran.stdout.startswith("done"), ran.stdout + ran.stderr
+    done = [line for line in ran.stdout.splitlines() if line.startswith("done")]
+    assert ran.returncode == 0 and done, ran.stdout + ran.stderr
+    if said is not None:
+        said += done[0].split()[1:]
     return ran.stderr
 
 
@@ -80,3 +83,26 @@ def test_pyroscope_nodejs_is_served(server, asked, node_program):
     has_labels(asked, service, "nodejs", kit="node", **{"team.name": "a b+c"})
     assert {"wall:samples:count", "memory:inuse_objects:count", "memory:inuse_space:bytes"} <= types(asked, service)
     assert any("keepMemory" in stack for stack in asked.stacks(service, MEMORY))
+
+
+def test_the_agent_of_java_is_served_with_its_spans(server, asked, java_program):
+    service, spans = unique("java"), []
+    run(server, java_program, service, said=spans)
+    is_busy(asked, service, CPU, "Busy.burnHotLoop", "Busy.burnTagged")
+    has_labels(asked, service, "java", kit="java", **{"team.name": "a b+c"})
+    assert {"process_cpu:cpu:nanoseconds", "memory:alloc_in_new_tlab_bytes:bytes", "memory:alloc_in_new_tlab_objects:count", "mutex:contentions:count", "mutex:delay:nanoseconds"} <= types(asked, service)
+    memory = asked.stacks(service, next(t for t in asked.types(service) if t.startswith("memory:alloc_in_new_tlab_bytes:")))
+    assert sum(v for stack, v in memory.items() if "Busy.allocateMuch" in stack) > 50_000_000, memory
+    waits = asked.stacks(service, next(t for t in asked.types(service) if t.startswith("mutex:delay:")))
+    assert sum(v for stack, v in waits.items() if "Busy.waitForLock" in stack) > 100_000_000, waits
+    # A span has the time of its function and no other; all of them together have all of it.
+    whole = {stack: v for stack, v in asked.stacks(service).items() if "Busy.burnInSpan" in stack}
+    sums = {}
+    for span in spans:
+        message = {"profileTypeID": CPU, "labelSelector": select(service), "start": now_ms() - 1_800_000, "end": now_ms() + 60_000, "spanSelector": [span]}
+        graph = asked.query("SelectMergeSpanProfile", {}, **message).expect(200).json()["flamegraph"]
+        for stack, (own, _) in flame(graph).items():
+            if own:
+                assert "Busy.burnInSpan" in stack, stack
+                sums[stack.removeprefix("total;")] = sums.get(stack.removeprefix("total;"), 0) + own
+    assert len(spans) == 3 and sums and sum(sums.values()) > 0.9 * sum(whole.values()) > 100_000_000, (sums, whole)
