@@ -51,27 +51,45 @@ def has_labels(asked, service, *scopes, **tags):
     assert "kit" in shown and not [n for n in shown if "." in n or n == "__session_id__"], shown
 
 
+def has_spans(asked, service, spans, name, count):
+    """A span has the time of its function and no other, but for that of starting and ending it; all of them together have all of it."""
+    whole = {stack: v for stack, v in asked.stacks(service).items() if name in stack}
+    sums, others = {}, 0
+    for span in spans:
+        message = {"profileTypeID": CPU, "labelSelector": select(service), "start": now_ms() - 1_800_000, "end": now_ms() + 60_000, "spanSelector": [span]}
+        graph = asked.query("SelectMergeSpanProfile", {}, **message).expect(200).json()["flamegraph"]
+        for stack, (own, _) in flame(graph).items():
+            if own and name in stack:
+                sums[span] = sums.get(span, 0) + own
+            else:
+                others += own
+    assert len(spans) == count and sum(sums.values()) > 0.9 * sum(whole.values()) > 100_000_000, (sums, whole)
+    assert others < 0.1 * sum(sums.values()), (others, sums)
+
+
 def types(asked, service):
     return {":".join(t.split(":")[:3]) for t in asked.types(service)}
 
 
 def test_pyroscope_go_is_served(server, asked, go_agent):
-    service = unique("go")
-    run(server, go_agent, service)
+    service, spans = unique("go"), []
+    run(server, go_agent, service, said=spans)
     is_busy(asked, service, CPU, "main.burnHotLoop", "main.burnTagged")
     has_labels(asked, service, "go", "godeltaprof", kit="go")
     assert {"process_cpu:cpu:nanoseconds", "process_cpu:samples:count", "memory:alloc_space:bytes", "memory:inuse_space:bytes", "goroutines:goroutine:count"} <= types(asked, service)
+    has_spans(asked, service, spans, "main.burnInSpan", 2)
 
 
 def test_pyroscope_io_of_python_is_served(server, asked, python_program):
-    service = unique("python")
-    said = run(server, python_program, service)
+    service, spans = unique("python"), []
+    said = run(server, python_program, service, said=spans)
     assert "Sending Session" in said and "ERROR" not in said, said
     is_busy(asked, service, CPU, "burn_hot_loop", "burn_tagged")
     has_labels(asked, service, "python", kit="python", **{"team.name": "a b+c"})
     assert "memory:alloc_space:bytes" in types(asked, service), types(asked, service)
     memory = asked.stacks(service, next(t for t in asked.types(service) if t.startswith("memory:alloc_space:")))
     assert any("keep_memory" in stack for stack in memory), memory
+    has_spans(asked, service, spans, "burn_in_span", 2)
 
 
 def test_pyroscope_nodejs_is_served(server, asked, node_program):
@@ -95,14 +113,4 @@ def test_the_agent_of_java_is_served_with_its_spans(server, asked, java_program)
     assert sum(v for stack, v in memory.items() if "Busy.allocateMuch" in stack) > 50_000_000, memory
     waits = asked.stacks(service, next(t for t in asked.types(service) if t.startswith("mutex:delay:")))
     assert sum(v for stack, v in waits.items() if "Busy.waitForLock" in stack) > 100_000_000, waits
-    # A span has the time of its function and no other; all of them together have all of it.
-    whole = {stack: v for stack, v in asked.stacks(service).items() if "Busy.burnInSpan" in stack}
-    sums = {}
-    for span in spans:
-        message = {"profileTypeID": CPU, "labelSelector": select(service), "start": now_ms() - 1_800_000, "end": now_ms() + 60_000, "spanSelector": [span]}
-        graph = asked.query("SelectMergeSpanProfile", {}, **message).expect(200).json()["flamegraph"]
-        for stack, (own, _) in flame(graph).items():
-            if own:
-                assert "Busy.burnInSpan" in stack, stack
-                sums[stack.removeprefix("total;")] = sums.get(stack.removeprefix("total;"), 0) + own
-    assert len(spans) == 3 and sums and sum(sums.values()) > 0.9 * sum(whole.values()) > 100_000_000, (sums, whole)
+    has_spans(asked, service, spans, "Busy.burnInSpan", 3)

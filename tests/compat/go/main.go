@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A busy program under pyroscope-go: burns CPU time in functions whose names the test then asks for, uploads, and ends.
+// A busy program under pyroscope-go and otel-profiling-go: burns CPU time in functions whose names the test then asks for, some of it in
+// spans, whose ids it prints, uploads, and ends.
 package main
 
 import (
@@ -10,7 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	otelpyroscope "github.com/grafana/otel-profiling-go"
 	"github.com/grafana/pyroscope-go"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 type logger struct{}
@@ -44,6 +48,13 @@ func burnHotLoop(burn time.Duration) (sum int) {
 //go:noinline
 func burnTagged(burn time.Duration) int { return burnHotLoop(burn) }
 
+//go:noinline
+func burnInSpan(tracer trace.Tracer, burn time.Duration) (id string, sum int) {
+	_, span := tracer.Start(context.Background(), "checkout")
+	defer span.End()
+	return span.SpanContext().SpanID().String(), burnHotLoop(burn)
+}
+
 func main() {
 	profiler, err := pyroscope.Start(pyroscope.Config{
 		ApplicationName: os.Args[2],
@@ -64,10 +75,14 @@ func main() {
 	pyroscope.TagWrapper(context.Background(), pyroscope.Labels("job", "tagged"), func(context.Context) {
 		sum += burnTagged(700 * time.Millisecond)
 	})
+	tracer := otelpyroscope.NewTracerProvider(sdktrace.NewTracerProvider()).Tracer("busy")
+	first, a := burnInSpan(tracer, 500*time.Millisecond)
+	second, b := burnInSpan(tracer, 500*time.Millisecond)
 	profiler.Flush(true)
 	if err := profiler.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(4)
 	}
-	fmt.Println("done", sum)
+	fmt.Fprintln(os.Stderr, sum+a+b)
+	fmt.Println("done", first, second)
 }

@@ -1,10 +1,13 @@
-"""A busy program under pyroscope-io: burns CPU time and keeps memory in functions whose names the test then asks for."""
+"""A busy program under pyroscope-io and pyroscope-otel: burns CPU time and keeps memory in functions whose names the test then asks for, and burns
+some in spans, whose ids it prints."""
 import logging
 import sys
 import threading
 import time
 
 import pyroscope
+from opentelemetry.sdk.trace import TracerProvider
+from pyroscope.otel import PyroscopeSpanProcessor
 
 
 def burn_hot_loop():
@@ -20,6 +23,12 @@ def burn_tagged():
         return burn_hot_loop()
 
 
+def burn_in_span(tracer):
+    with tracer.start_as_current_span("checkout") as span:
+        burn_hot_loop()
+        return "%016x" % span.get_span_context().span_id
+
+
 def keep_memory():
     return [bytearray(4096) for _ in range(5_000)]
 
@@ -32,4 +41,7 @@ worker = threading.Thread(target=burn_tagged, name="burner")
 worker.start()
 worker.join()
 burn_hot_loop()
-print("done" if pyroscope.shutdown() else "no shutdown", len(kept))
+provider = TracerProvider()
+provider.add_span_processor(PyroscopeSpanProcessor())
+spans = [burn_in_span(provider.get_tracer("busy")) for _ in range(2)]
+print("done" if pyroscope.shutdown() and kept else "no shutdown", *spans)
