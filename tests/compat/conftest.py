@@ -19,6 +19,7 @@ TROUBLE = re.compile(
     r"|Read timed out|Connection(?: aborted|Error| broken|ResetError)|ReadTimeoutError|Max retries exceeded|IncompleteRead|ProtocolError|Temporary failure in name resolution"
     r"|No matching distribution found"  # pip, also when it reached nobody
     r"|Could not transfer artifact"  # maven
+    r"|error: (?:failed to (?:download|get)|download of)|spurious network error"  # cargo
     r"|npm (?:error|ERR!) code (?:E(?:429|5\d\d|NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH|PIPE)|ERR_\w+|FETCH_ERROR)$", re.M)
 CANNOT_BE_HAD = re.compile(
     TROUBLE.pattern + r"|: 4\d\d [A-Z][\w ]+$"  # go
@@ -140,3 +141,13 @@ def java_program():
     done = subprocess.run(["javac", "-cp", jars, "-d", classes, os.path.join(HERE, "java/Busy.java")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ["java", "-cp", jars + os.pathsep + classes, "Busy"]
+
+
+@pytest.fixture(scope="session")
+def rust_program():
+    """The busy program of tests/compat/rust under the crate pyroscope."""
+    if not shutil.which("cargo"):
+        pytest.skip("tests/compat/rust needs cargo")
+    target = os.path.join(TOP, "build/compat/rust")
+    get("rust", "cargo", "build", "-q", "--release", "--locked", "--manifest-path", os.path.join(HERE, "rust/Cargo.toml"), "--target-dir", target)
+    return [os.path.join(target, "release/busy")]

@@ -103,6 +103,13 @@ def test_pyroscope_nodejs_is_served(server, asked, node_program):
     assert any("keepMemory" in stack for stack in asked.stacks(service, MEMORY))
 
 
+def test_the_crate_of_rust_is_served(server, asked, rust_program):
+    service = unique("rust")
+    run(server, rust_program, service)
+    is_busy(asked, service, CPU, "burn_hot_loop", "burn_tagged")
+    has_labels(asked, service, "rust", kit="rust", **{"team.name": "a b+c"})
+
+
 def test_the_agent_of_java_is_served_with_its_spans(server, asked, java_program):
     service, spans = unique("java"), []
     run(server, java_program, service, said=spans)
