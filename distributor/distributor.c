@@ -6,8 +6,11 @@
 #include "distributor/ingest.h"
 #include "distributor/metrics.h"
 #include "distributor/otlp.h"
+#include "distributor/parca.h"
 #include "distributor/push.h"
 #include "distributor/state.h"
+#include "parca/debuginfo/v1alpha1/debuginfo.pb-c.h"
+#include "parca/profilestore/v1alpha1/profilestore.pb-c.h"
 #include "push/v1/push.pb-c.h"
 #include "service/values.h"
 
@@ -30,6 +33,20 @@ static const struct rpc_method methods[] = {
      .auth = ROUTE_TENANT_WRITE,
      .rank = RANK_PUBLIC,
      .large_body = true},
+    {.path = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw",
+     .in = &parca__profilestore__v1alpha1__write_raw_request__descriptor,
+     .out = &parca__profilestore__v1alpha1__write_raw_response__descriptor,
+     .run = parca_write_run,
+     .refused = parca_refused,
+     .auth = ROUTE_TENANT_WRITE,
+     .rank = RANK_PUBLIC,
+     .large_body = true},
+    {.path = "/parca.debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload",
+     .in = &parca__debuginfo__v1alpha1__should_initiate_upload_request__descriptor,
+     .out = &parca__debuginfo__v1alpha1__should_initiate_upload_response__descriptor,
+     .run = parca_upload_run,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
     // Without descriptors: the layout is told from the bytes, and JSON has a form of its own.
     {.path = OTLP_EXPORT,
      .run = otlp_grpc_run,
