@@ -192,6 +192,8 @@ static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, uin
              "compression=kNoCompression;max_open_files=-1;max_background_jobs=2;"
              "info_log_level=FATAL_LEVEL;keep_log_file_num=1;stats_dump_period_sec=0;"
              "stats_persist_period_sec=0;manifest_preallocation_size=65536;"
+             // Files that are too old go at once, not at RocksDB's next look for such.
+             "delete_obsolete_files_period_micros=0;"
              "skip_stats_update_on_db_open=true;"
              "block_based_table_factory={filter_policy=bloomfilter:10:false;block_cache=%zu;};",
              (unsigned long long)(bytes - file), (unsigned long long)age_s,

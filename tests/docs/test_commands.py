@@ -115,6 +115,8 @@ def sample_files(home):
     """Files that the pages speak of, and programs that stand in for those of others."""
     (home / "profiles").mkdir()
     (home / "cpu.pb.gz").write_bytes(Pprof(("main;work", 60_000_000), ("main;idle", 30_000_000)).encode())
+    (home / "allocs.pb.gz").write_bytes(Pprof(("main;alloc", [3, 3000]), types=[("alloc_objects", "count"), ("alloc_space", "bytes")]).encode())
+    shutil.copy(os.path.join(TOP, "tests/fuzz/corpus/jfr/fixed"), home / "recording.jfr")
     (home / "profiles" / "old.pb").write_bytes(Pprof(("main;old", 1_000_000), time_ns=time.time_ns() - 90 * 86400 * 10**9).encode())
     (home / "dumps").mkdir()
     month_ago = time.time() - 30 * 86400
