@@ -120,8 +120,16 @@ uint64_t disk_cache_bytes(const struct disk_cache *c)
 
 void disk_cache_expire(struct disk_cache *c)
 {
+    char *message = NULL;
     // RocksDB looks at ages only when it compacts. In this style that means: deletes whole files.
     rocksdb_compact_range(c->rocks, NULL, 0, NULL, 0);
+    // A file that somebody read just then is deleted at RocksDB's next look for such, which may be
+    // far; to allow deletions is to look.
+    rocksdb_disable_file_deletions(c->rocks, &message);
+    (void)failed(message);
+    message = NULL;
+    rocksdb_enable_file_deletions(c->rocks, 1, &message);
+    (void)failed(message);
 }
 
 static void show_size(const struct disk_cache *c)
@@ -192,8 +200,6 @@ static bool set_options(struct disk_cache *c, uint64_t bytes, uint64_t file, uin
              "compression=kNoCompression;max_open_files=-1;max_background_jobs=2;"
              "info_log_level=FATAL_LEVEL;keep_log_file_num=1;stats_dump_period_sec=0;"
              "stats_persist_period_sec=0;manifest_preallocation_size=65536;"
-             // Files that are too old go at once, not at RocksDB's next look for such.
-             "delete_obsolete_files_period_micros=0;"
              "skip_stats_update_on_db_open=true;"
              "block_based_table_factory={filter_policy=bloomfilter:10:false;block_cache=%zu;};",
              (unsigned long long)(bytes - file), (unsigned long long)age_s,
