@@ -82,4 +82,6 @@ def test_the_collector_is_served(server, asked, clients, collector, exporter):
     address = server.push_url.split("://")[1] if exporter == "otlp" else server.push_url
     service = unique()
     clients("1.11", collector(exporter, endpoint=address, tls={"insecure": True}), service, "grpc")
+    # It answers its client first and sends on afterwards.
+    await_("what the Collector sends on", lambda: service in asked.ok("LabelValues", name="service_name").get("names", []))
     is_stored(asked, service)
