@@ -247,10 +247,8 @@ static str without_offset(str s)
 
 static size_t find(str s, str part)
 {
-    for (size_t i = 0; i + part.n <= s.n; i++) {
-        if (memcmp(s.p + i, part.p, part.n) == 0) return i;
-    }
-    return s.n;
+    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
+    return at ? (size_t)(at - s.p) : s.n;
 }
 
 // Arguments begin at the first parenthesis; but "net/http.(*Client).Do" of Go has none, and
@@ -266,6 +264,12 @@ static str without_arguments(str s)
     return s;
 }
 
+// perf names code that no map tells of so: "[JIT] tid 77".
+static bool is_unmapped_jit(str file)
+{
+    return str_starts(file, S("[JIT]"));
+}
+
 // Maps that a JIT writes for perf, "/tmp/perf-77.map", and the objects that `perf inject --jit`
 // makes of a dump, "jitted-77-12.so".
 static bool is_jit(str file)
@@ -274,7 +278,6 @@ static bool is_jit(str file)
         str before;
         str behind;
     } names[] = {{S_INIT("/tmp/perf-"), S_INIT(".map")}, {S_INIT("/jitted-"), S_INIT("-")}};
-    if (str_starts(file, S("[JIT]"))) return true;
     for (size_t i = 0; i < COUNT(names); i++) {
         size_t at = find(file, names[i].before);
         if (at == file.n) continue;
@@ -289,7 +292,7 @@ static bool is_kernel(str file)
 {
     // "[kernel.kallsyms]", "[module]": but "[unknown]" is a file that perf could not name.
     return (str_starts(file, S("[")) || str_ends(file, S("vmlinux"))) &&
-           !str_contains(file, S("unknown"));
+           !str_contains(file, S("unknown")) && !is_unmapped_jit(file);
 }
 
 static void put_tidy(struct buf *b, str name)
@@ -326,10 +329,10 @@ static void put_function(struct perf *p, const struct frame *f, str name, bool i
     // The suffixes of stackcollapse-perf.pl, which other tools colour by.
     if (inlined || str_is(f->file, INLINED))
         buf_z(b, "_[i]");
-    else if (is_jit(f->file))
-        buf_z(b, "_[j]");
     else if (is_kernel(f->file))
         buf_z(b, "_[k]");
+    else if (is_unmapped_jit(f->file) || is_jit(f->file))
+        buf_z(b, "_[j]");
 }
 
 static void put_frame(struct perf *p, const struct frame *f)
