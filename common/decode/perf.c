@@ -104,6 +104,14 @@ static bool is_hex(str s)
     return s.n > 0;
 }
 
+static bool has_digit(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (IS_DIGIT(s.p[i])) return true;
+    }
+    return false;
+}
+
 // "symbol (file)", where " (deleted)" may follow the file's name.
 static bool read_place(str text, struct frame *f)
 {
@@ -137,8 +145,12 @@ static bool is_part_of_frame(str line, struct frame *f)
     str word = {0};
     if (is_frame(line, f)) return true;
     if (line.n == 0 || (line.p[0] != ' ' && line.p[0] != '\t')) return false;
-    // "address (file)" is the same line as "symbol (file)" if the symbol has only hex digits.
-    if (read_place(line, f)) return true;
+    if (read_place(line, f)) {
+        // "7f12 (file)" has no symbol, but "add (file)" has: an address without a digit is rare.
+        bool address = is_hex(f->symbol) && has_digit(f->symbol);
+        if (address) f->symbol = S(UNKNOWN);
+        return true;
+    }
     if (!next_word(&rest, &word) || !is_hex(word)) return false;
     str symbol = str_trim(rest);
     // Instructions, which --fields insn and brstackinsn print.

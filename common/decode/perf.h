@@ -8,8 +8,8 @@
 //             address symbol+0xoffset (file)
 //     (empty line)
 //
-// Fields may be missing (--fields of perf script): of a sample all but command or pid and event or
-// time, of a frame any two of three. A pid without a command is the root.
+// Fields may be missing (--fields of perf script), but a sample needs its pid, and event or time,
+// and a frame two of three or the address. A pid without a command is the root.
 //
 // Names are as stackcollapse-perf.pl --all makes them, which people know from flamegraph.pl. The
 // command is the root. Offsets and arguments are removed. A frame that perf prints as "[unknown]"

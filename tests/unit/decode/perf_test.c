@@ -38,6 +38,7 @@ static const struct {
     {"no file", HEAD "\t12 f+0x1\n\t13 a::main(int)\n", "shop;a::main;f 1\n"},
     {"addresses alone", HEAD "\t7f12\n\t7f13\n", "shop;[unknown];[unknown] 1\n"},
     {"no address", HEAD "\tf (/a)\n\tadd (/a)\n", "shop;add;f 1\n"},
+    {"no symbol", HEAD "\t7f12 (/l/c.so)\n\t7f13 (/l/c.so)\n", "shop;[c.so];[c.so] 1\n"},
     {"no address and no event", "shop 77 12.5:\n\tf (/a)\n", "shop;f 1\n"},
     {"lines of sources", HEAD "\t12 f (/a)\n  a.c:3\n\t13 main (/a)\n  a.c:9\n", "shop;main;f 1\n"},
     {"instructions", HEAD "\t12 f (/a)\n\t12\tinsn: 48 89\n", "shop;f 1\n"},
