@@ -65,11 +65,12 @@ static bool find_target(struct cli *c, struct conversion *v, err *e)
 static bool put_pprof(struct cli *c, struct conversion *v, err *e)
 {
     struct buf plain;
-    if (!profiles_is_alone(&v->p, v->row))
+    if (!profiles_is_alone(&v->p, v->row)) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "%s has several profiles of this type, and pprof holds one; folded, "
                        "flamebearer and speedscope hold them all",
                        v->in);
+    }
     buf_init(&plain, NULL, OUT_MAX);
     const struct profile *p = &v->p.decoded.profiles[v->p.types[v->row].profile];
     bool packed = !str_ends(str_of(v->out), S(".pb"));

@@ -75,6 +75,7 @@ static struct draw_unit unit_of(const struct profiles_type *t)
 static void put_heading(struct cli *c, struct buf *b, const char *path,
                         const struct profiles_type *t, int64_t total)
 {
+    assert(t);
     struct draw_unit u = unit_of(t);
     char value[TEXT_NUMBER_MAX];
     struct buf type;
@@ -92,16 +93,22 @@ static void put_heading(struct cli *c, struct buf *b, const char *path,
     buf_release(&type);
 }
 
+struct picture {
+    struct profiles p;
+    size_t row;
+    struct flame flame;
+};
+
 // Reads the file and makes its flame graph, with names for people.
-static bool picture(struct cli *c, const char *path, enum cli_option type, struct profiles *p,
-                    const struct profiles_type **t, struct flame *f, int *status, err *e)
+static bool picture(struct cli *c, const char *path, enum cli_option type, struct picture *out,
+                    int *status, err *e)
 {
-    size_t row = 0;
-    if (!cli_file_read(c, path, type, p, &row, status, e) ||
-        !profiles_flame(&c->arena, p, row, f, e))
+    struct flame *f = &out->flame;
+    if (!cli_file_read(c, path, type, &out->p, &out->row, status, e) ||
+        !profiles_flame(&c->arena, &out->p, out->row, f, e))
         return false;
-    cli_file_say_types(c, path, type, p, row);
-    *t = &p->types[row];
+    assert(out->p.types && out->row < out->p.count);
+    cli_file_say_types(c, path, type, &out->p, out->row);
     if (f->count == 0 || f->total == 0) {
         *status = CLI_NO_DATA;
         return err_set(e, ERR_NOT_FOUND, "%s: its samples have no stacks, or add up to 0", path);
@@ -113,44 +120,42 @@ static bool picture(struct cli *c, const char *path, enum cli_option type, struc
 
 bool cli_flame(struct cli *c, int *status, err *e)
 {
-    struct profiles p;
-    struct flame f;
+    struct picture x;
     struct buf b;
-    const struct profiles_type *t = NULL;
     const char *path = c->args.operands[0];
     uint64_t depth = 0;
     if (!cli_width(c, e) || !cli_args_number(&c->args, OPT_DEPTH, 1, UINT32_MAX, &depth, e))
         return cli_wrong(status);
     buf_init(&b, NULL, PICTURE_MAX);
-    bool ok = picture(c, path, OPT_FILE_TYPE, &p, &t, &f, status, e);
+    bool ok = picture(c, path, OPT_FILE_TYPE, &x, status, e);
     if (ok) {
-        put_heading(c, &b, path, t, f.total);
-        draw_flame(&b, &f, &c->look, unit_of(t), (uint32_t)depth);
+        const struct profiles_type *t = &x.p.types[x.row];
+        put_heading(c, &b, path, t, x.flame.total);
+        draw_flame(&b, &x.flame, &c->look, unit_of(t), (uint32_t)depth);
         ok = cli_write(c, &b, e);
     }
     buf_release(&b);
-    profiles_release(&p);
+    profiles_release(&x.p);
     return ok;
 }
 
 bool cli_top_file(struct cli *c, const char *path, uint64_t rows, int *status, err *e)
 {
-    struct profiles p;
-    struct flame f;
+    struct picture x;
     struct buf b;
     struct flame_function *v = NULL;
     size_t n = 0;
-    const struct profiles_type *t = NULL;
     buf_init(&b, NULL, PICTURE_MAX);
-    bool ok = picture(c, path, OPT_TYPE, &p, &t, &f, status, e) &&
-              flame_functions(&f, &c->arena, &v, &n, e);
+    bool ok = picture(c, path, OPT_TYPE, &x, status, e) &&
+              flame_functions(&x.flame, &c->arena, &v, &n, e);
     if (ok) {
+        const struct profiles_type *t = &x.p.types[x.row];
         flame_functions_by_self(v, n);
-        put_heading(c, &b, path, t, f.total);
-        draw_functions(&b, v, MIN(n, (size_t)rows), f.total, &c->look, unit_of(t));
+        put_heading(c, &b, path, t, x.flame.total);
+        draw_functions(&b, v, MIN(n, (size_t)rows), x.flame.total, &c->look, unit_of(t));
         ok = cli_write(c, &b, e);
     }
     buf_release(&b);
-    profiles_release(&p);
+    profiles_release(&x.p);
     return ok;
 }

@@ -103,10 +103,11 @@ static bool put_profile(const struct profiles *p, const struct profiles_type *t,
         int64_t value = one->values[(size_t)i * one->type_count + t->column];
         if (value == 0) continue;
         // speedscope has no samples that take something away.
-        if (value < 0)
+        if (value < 0) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "%.*s: speedscope cannot hold the negative value %lld", STR(t->type),
                            (long long)value);
+        }
         if (__builtin_add_overflow(total, value, &total))
             return err_set(e, ERR_OUT_OF_RANGE, "%.*s: the sum does not fit 64 bits", STR(t->type));
         buf_z(out, any ? ",\n" : "");
