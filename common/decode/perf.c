@@ -13,7 +13,9 @@
 #define LINE_BYTES  ((size_t)60000)  // of a stack: servers read no further at a line of 64 KiB
 #define COMMAND_MAX ((size_t)1000)
 #define ANONYMOUS   S("(anonymous namespace)")
+#define DELETED     S(" (deleted)")
 #define UNKNOWN     "[unknown]"
+#define INLINED     "inlined"
 #define IS_DIGIT(c) ((c) >= '0' && (c) <= '9')
 #define IS_HEX(c)   (IS_DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
 
@@ -61,6 +63,13 @@ static bool next_word(str *rest, str *word)
     return n > 0;
 }
 
+static str first_word(str s)
+{
+    str word = {0};
+    (void)next_word(&s, &word);
+    return word;
+}
+
 static size_t digits(str s)
 {
     size_t n = 0;
@@ -87,23 +96,95 @@ static bool is_time(str s)
            behind.p[behind.n - 1] == ':';
 }
 
+static bool is_hex(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (!IS_HEX(s.p[i])) return false;
+    }
+    return s.n > 0;
+}
+
+static bool has_digit(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (IS_DIGIT(s.p[i])) return true;
+    }
+    return false;
+}
+
+// "symbol (file)", where " (deleted)" may follow the file's name.
+static bool read_place(str text, struct frame *f)
+{
+    // From the end: symbols of C++ have parentheses, and the file is in the last ones.
+    size_t close = str_rfind(text, ')');
+    if (close == text.n) return false;
+    str inside = str_slice(text, 0, close);
+    if (str_ends(inside, DELETED)) inside = str_slice(inside, 0, inside.n - DELETED.n);
+    size_t at = inside.n;
+    while (at > 0 && !(inside.p[at - 1] == ' ' && at < inside.n && inside.p[at] == '('))
+        at--;
+    if (at == 0) return false;
+    f->symbol = str_trim(str_slice(inside, 0, at));
+    f->file = str_slice(inside, at + 1, inside.n);
+    return f->symbol.n > 0;
+}
+
+// "address symbol+0xoffset (file)"
+static bool is_frame(str line, struct frame *f)
+{
+    str rest = line;
+    str address = {0};
+    return next_word(&rest, &address) && is_hex(address) && read_place(rest, f);
+}
+
+// A frame of a sample of which --fields left out the address, the symbol or the file. Only within a
+// sample, because other text looks like this too.
+static bool is_part_of_frame(str line, struct frame *f)
+{
+    str rest = line;
+    str word = {0};
+    if (is_frame(line, f)) return true;
+    if (line.n == 0 || (line.p[0] != ' ' && line.p[0] != '\t')) return false;
+    if (read_place(line, f)) {
+        // "7f12 (file)" has no symbol, but "add (file)" has: an address without a digit is rare.
+        bool address = is_hex(f->symbol) && has_digit(f->symbol);
+        if (address) f->symbol = S(UNKNOWN);
+        return true;
+    }
+    if (!next_word(&rest, &word) || !is_hex(word)) return false;
+    str symbol = str_trim(rest);
+    // Instructions, which --fields insn and brstackinsn print.
+    if (str_starts(symbol, S("insn:"))) return false;
+    *f = (struct frame){symbol.n ? symbol : S(UNKNOWN), S(UNKNOWN)};
+    return true;
+}
+
 // The event behind the pid: "[cpu] time: period event: rest". CPU, time and period may be missing.
-static bool read_event(str rest, struct event *v, bool *timed)
+static bool read_event(str rest, struct event *v)
 {
     str word = {0};
-    *timed = false;
     while (next_word(&rest, &word)) {
-        bool time = is_time(word);
-        *timed = *timed || time;
         bool number = digits(word) == word.n;
-        if (time || number || word.p[0] == '[') continue;
+        if (number || word.p[0] == '[') continue;
         assert(word.n > 0);
         if (word.p[word.n - 1] != ':') return false;
         v->name = str_slice(word, 0, word.n - 1);
         v->rest = rest;
         return true;
     }
-    return *timed;
+    return false;
+}
+
+// The same behind the time, where the event may be missing too.
+static bool read_timed(str rest, struct event *v)
+{
+    static const str record = S_INIT("PERF_RECORD_");
+    struct frame f;
+    // Before a frame on the same line: "1 cycles: 12 work (/a)" looks like one as a whole.
+    if (read_event(rest, v)) return !str_starts(v->name, record);
+    v->rest = rest;
+    str words = str_trim(rest);
+    return digits(words) == words.n || is_frame(rest, &f);
 }
 
 // Whether a line begins a sample. Perf indents these lines if it prints no stacks; then the line
@@ -114,41 +195,29 @@ static bool is_event(str line, struct event *v)
     bool indented = s.n > 0 && s.p != line.p;
     str rest = s;
     str word = {0};
+    str pid = {0};         // the last word before the time that looks like one
+    str behind_pid = {0};  // the first one's rest
     // The first word is a part of the command, even if it looks like a pid: commands may be
     // numbers.
     bool first = true;
     *v = (struct event){0};
     while (next_word(&rest, &word)) {
-        bool timed = false;
+        if (!first && is_time(word)) {
+            // The only word is the pid if --fields left out the command.
+            if (!pid.n && !is_pid(first_word(s))) return false;
+            v->command = pid.n ? str_trim(str_slice(s, 0, (size_t)(pid.p - s.p))) : first_word(s);
+            return read_timed(rest, v);
+        }
         if (!first && is_pid(word)) {
-            v->command = str_trim(str_slice(s, 0, (size_t)(word.p - s.p)));
-            return read_event(rest, v, &timed) && (timed || !indented);
+            if (!pid.n) {
+                behind_pid = rest;
+                v->command = str_trim(str_slice(s, 0, (size_t)(word.p - s.p)));
+            }
+            pid = word;
         }
         first = false;
     }
-    return false;
-}
-
-// "address symbol+0xoffset (file)"
-static bool is_frame(str line, struct frame *f)
-{
-    str rest = line;
-    str address = {0};
-    if (!next_word(&rest, &address)) return false;
-    for (size_t i = 0; i < address.n; i++) {
-        if (!IS_HEX(address.p[i])) return false;
-    }
-    // From the end: symbols of C++ have parentheses, and the file is in the last ones.
-    size_t close = str_rfind(rest, ')');
-    if (close == rest.n) return false;
-    str inside = str_slice(rest, 0, close);
-    size_t at = inside.n;
-    while (at > 0 && !(inside.p[at - 1] == ' ' && at < inside.n && inside.p[at] == '('))
-        at--;
-    if (at == 0) return false;
-    f->symbol = str_trim(str_slice(inside, 0, at));
-    f->file = str_slice(inside, at + 1, inside.n);
-    return f->symbol.n > 0;
+    return pid.n && !indented && read_event(behind_pid, v);
 }
 
 static bool next_line(str *rest, str *line)
@@ -169,8 +238,8 @@ bool perf_is_script(str text)
         if (line.n == 0 || line.p[0] == '#') continue;
         // The first line that is no comment decides.
         if (!is_event(line, &v)) return false;
-        if (v.rest.n) return is_frame(v.rest, &f);
-        return next_line(&rest, &line) && is_frame(line, &f);
+        if (str_trim(v.rest).n) return is_frame(v.rest, &f);
+        return next_line(&rest, &line) && is_part_of_frame(line, &f);
     }
     return false;
 }
@@ -190,10 +259,8 @@ static str without_offset(str s)
 
 static size_t find(str s, str part)
 {
-    for (size_t i = 0; i + part.n <= s.n; i++) {
-        if (memcmp(s.p + i, part.p, part.n) == 0) return i;
-    }
-    return s.n;
+    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
+    return at ? (size_t)(at - s.p) : s.n;
 }
 
 // Arguments begin at the first parenthesis; but "net/http.(*Client).Do" of Go has none, and
@@ -209,21 +276,35 @@ static str without_arguments(str s)
     return s;
 }
 
+// perf names code that no map tells of so: "[JIT] tid 77".
+static bool is_unmapped_jit(str file)
+{
+    return str_starts(file, S("[JIT]"));
+}
+
+// Maps that a JIT writes for perf, "/tmp/perf-77.map", and the objects that `perf inject --jit`
+// makes of a dump, "jitted-77-12.so".
 static bool is_jit(str file)
 {
-    static const str prefix = S_INIT("/tmp/perf-");
-    size_t at = find(file, prefix);
-    if (at == file.n) return false;
-    str rest = str_slice(file, at + prefix.n, file.n);
-    size_t n = digits(rest);
-    return n > 0 && str_starts(str_slice(rest, n, rest.n), S(".map"));
+    static const struct {
+        str before;
+        str behind;
+    } names[] = {{S_INIT("/tmp/perf-"), S_INIT(".map")}, {S_INIT("/jitted-"), S_INIT("-")}};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        size_t at = find(file, names[i].before);
+        if (at == file.n) continue;
+        str rest = str_slice(file, at + names[i].before.n, file.n);
+        size_t n = digits(rest);
+        if (n > 0 && str_starts(str_slice(rest, n, rest.n), names[i].behind)) return true;
+    }
+    return false;
 }
 
 static bool is_kernel(str file)
 {
     // "[kernel.kallsyms]", "[module]": but "[unknown]" is a file that perf could not name.
     return (str_starts(file, S("[")) || str_ends(file, S("vmlinux"))) &&
-           !str_contains(file, S("unknown"));
+           !str_contains(file, S("unknown")) && !is_unmapped_jit(file);
 }
 
 static void put_tidy(struct buf *b, str name)
@@ -243,8 +324,10 @@ static void put_function(struct perf *p, const struct frame *f, str name, bool i
     struct buf *b = &p->line;
     buf_byte(b, ';');
     if (str_is(name, UNKNOWN)) {
-        size_t slash = str_rfind(f->file, '/');
-        str file = slash < f->file.n ? str_slice(f->file, slash + 1, f->file.n) : f->file;
+        // Without the address that --fields dsoff adds, or each one would be a function.
+        str file = without_offset(f->file);
+        size_t slash = str_rfind(file, '/');
+        file = slash < file.n ? str_slice(file, slash + 1, file.n) : file;
         buf_byte(b, '[');
         put_tidy(b, str_is(f->file, UNKNOWN) ? S("unknown") : file);
         buf_byte(b, ']');
@@ -256,11 +339,11 @@ static void put_function(struct perf *p, const struct frame *f, str name, bool i
         put_tidy(b, java ? str_slice(name, 1, name.n) : name);
     }
     // The suffixes of stackcollapse-perf.pl, which other tools colour by.
-    if (inlined)
+    if (inlined || str_is(f->file, INLINED))
         buf_z(b, "_[i]");
     else if (is_kernel(f->file))
         buf_z(b, "_[k]");
-    else if (is_jit(f->file))
+    else if (is_unmapped_jit(f->file) || is_jit(f->file))
         buf_z(b, "_[j]");
 }
 
@@ -337,7 +420,7 @@ static bool end_sample(struct perf *p, err *e)
 
 static bool add_frame(struct perf *p, const struct frame *f, err *e)
 {
-    if (!p->open) return true;  // of an event that is left out, or before the first event
+    assert(p->open);
     if (!arena_grow(p->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
         return arena_fail(p->a, e);
     assert(p->frame_count < p->frame_cap);
@@ -372,10 +455,10 @@ static bool read_lines(struct perf *p, str text, struct perf_facts *facts, err *
         bool ok = true;
         if (line.n && line.p[0] == '#') continue;
         // A sample ends at the next event, not at an empty line: perf may print one within a
-        // sample.
+        // sample. Outside of one are frames of events that are left out.
         if (is_event(line, &v))
             ok = begin_sample(p, &v, facts, e);
-        else if (is_frame(line, &f))
+        else if (p->open && is_part_of_frame(line, &f))
             ok = add_frame(p, &f, e);
         if (!ok) return false;
     }

@@ -8,6 +8,9 @@
 //             address symbol+0xoffset (file)
 //     (empty line)
 //
+// Fields may be missing (--fields of perf script), but a sample needs its pid, and event or time,
+// and a frame two of three or the address. A pid without a command is the root.
+//
 // Names are as stackcollapse-perf.pl --all makes them, which people know from flamegraph.pl. The
 // command is the root. Offsets and arguments are removed. A frame that perf prints as "[unknown]"
 // gets the name of its file. "_[k]" follows kernel frames, "_[j]" frames of a JIT, "_[i]" inlined

@@ -2,8 +2,8 @@
 //
 // bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
 // on one core.
-// bench.decode --format trie|tree|speedscope|cpuprofile|heapprofile|folded|jfr|otlp FILE... - the
-// same for another format, decoding alone: a line per file.
+// bench.decode --format NAME FILE... - the same for another format, decoding alone: a line per
+// file. NAME is one of the table `formats` below.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
@@ -15,6 +15,7 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
+#include "decode/perf.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
 #include "service/process.h"
@@ -228,6 +229,20 @@ static bool folded(struct arena *a, str bytes, const struct decode_options *o, s
     return decode_folded(a, bytes, o, out, NULL, e);
 }
 
+// The client's part of it; what servers get is folded.
+static bool perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 err *e)
+{
+    struct perf_facts facts;
+    struct buf text;
+    (void)o;
+    buf_init(&text, NULL, BYTES_MAX);
+    bool ok = perf_collapse(a, bytes, &text, &facts, e);
+    out->count = ok;
+    buf_release(&text);
+    return ok;
+}
+
 static bool jfr(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                 err *e)
 {
@@ -265,6 +280,8 @@ static const struct {
                {"cpuprofile", decode_cpuprofile},
                {"heapprofile", decode_heapprofile},
                {"folded", folded},
+               {"lines", decode_lines},
+               {"perf", perf},
                {"jfr", jfr},
                {"otlp", otlp},
                {"legacy", decode_legacy}};
