@@ -113,7 +113,7 @@ bool closing_begin(struct work *w, struct req *r, str tenant, struct manifest_to
 
 // ---- in the list of tenants
 
-// What was known of its objects is of no use any more: nothing of it is due.
+// Forgets the tenant's objects: no job for them is due any more.
 static void reset(struct tenant_work *t)
 {
     memset(t->due, 0, sizeof t->due);

@@ -94,8 +94,8 @@ static bool commit(struct importing *m, int64_t begun_ns, int64_t begun_boot_ns,
     return ok;
 }
 
-// What is imported into a tenant that is being deleted would go with it. An import that began
-// before it was closed, and is not committed when all of it was erased, is too old to be.
+// A tenant that is being deleted takes no imports, since they would be deleted with it. An import
+// that began before the tenant was closed is too old to commit once the tenant is erased.
 static bool is_open(struct importing *m, err *e)
 {
     bool closed = false;

@@ -114,7 +114,7 @@ bool ingester_closed(void *service, struct http_exchange *x, str in, struct buf 
     if (!closings_refresh(self->closings, &x->req, e)) return false;
     bool closed = closings_refuses(self->closings, x->req.tenant);
     struct flush_totals ignored;
-    // What the head and the log have of the tenant leaves them without waiting for cut_age.
+    // The tenant's rows leave the head and the log now, without waiting for cut_age.
     if (closed && !flush_now(self->flush, &x->req, false, &ignored, e)) return false;
     pb_put_u64_opt(out, 1, closed);
     return buf_ok(out, e);

@@ -16,7 +16,7 @@
 #define ASSERTION "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 #define FORM_MAX  (2 * S3_SOURCE_MAX)
 
-// What the kept `id` says of the kept secret or token.
+// The kept `id` tells the kind of the kept secret or token.
 #define KEY    "key"
 #define SAS    "sas"
 #define BEARER "bearer"

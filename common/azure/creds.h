@@ -41,7 +41,8 @@ struct azure_creds *azure_creds_open(const struct azure_key_options *o, struct c
                                      err *e) MUST_CHECK;
 void azure_creds_close(struct azure_creds *c);  // NULL is fine
 
-// What is good now, copied into the arena. Fails with unavailable where there is none.
+// The key or token that is valid now, copied into the arena. Fails with unavailable if there is
+// none.
 bool azure_creds_get(struct azure_creds *c, struct req *r, struct arena *a, struct azure_keys *out,
                      err *e) MUST_CHECK;
 

@@ -160,7 +160,8 @@ static bool is_mode(str s)
     return s.n > 0;
 }
 
-// What stands behind the range: of /proc/self/maps "r-xp 00001000 08:02 1234 /file", and short
+// Reads the rest of a line behind its range of addresses: of /proc/self/maps "r-xp 00001000 08:02
+// 1234 /file", and short
 // "/file (@1000) buildid". False if the range is not one of code.
 static bool read_place(str rest, struct profile_mapping *m)
 {

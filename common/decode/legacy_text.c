@@ -51,7 +51,7 @@ static bool cut(double v, int64_t *out)
     return true;
 }
 
-// What was allocated in all if blocks of this size were sampled once in `rate` bytes.
+// Estimates all allocations from those that were sampled, one in `rate` bytes.
 static bool scale(const struct heap *h, struct pair *v)
 {
     if (!h->scaled || h->rate <= 1 || v->count == 0) return true;

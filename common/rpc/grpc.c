@@ -3,7 +3,7 @@
 // gRPC unary (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) and gRPC-Web unary
 // (PROTOCOL-WEB.md beside it, binary form).
 //
-//     body     = envelope                                 gRPC; status in HTTP/2 trailers
+//     body     = envelope                                 gRPC; status in trailers
 //     body     = envelope trailer-envelope                gRPC-Web; without a message the status is
 //     envelope = flags:1 length:4 (big endian) bytes      in the headers
 //     flags    = 1: bytes are compressed; 0x80: bytes are trailers

@@ -3,7 +3,7 @@
 // engine.h - the inside of a store in a bucket, for the files of this room and for rooms that speak
 // to another kind of service (azure). Whatever the service is, this is the same: tries and pauses,
 // second requests, requests under way, what came of a creation, the trial at the start, metrics.
-// What differs is a struct s3_speech, and only that.
+// All differences between services are in a struct s3_speech.
 //
 // A speech opens a store with s3_new, sets names, address and keys, and calls s3_connect.
 #pragma once
@@ -57,7 +57,7 @@ struct s3_multipart {
     bool (*read_completed)(struct arena *a, str xml, struct s3_refusal *refusal, err *e);
 };
 
-// What one kind of service wants to be told and how, and what its answers mean. Static.
+// How to put requests to one kind of service, and how to read its answers. Static.
 struct s3_speech {
     const char *container;  // what it calls the place of objects
     const char *nonce;      // names of headers
@@ -80,7 +80,7 @@ struct s3_speech {
     void (*read_refusal)(struct arena *a, const struct http_call *c, struct s3_refusal *out);
     enum s3_cause (*cause)(const struct s3 *s, const struct http_call *c,
                            const struct s3_refusal *why);  // of a status from 400
-    // What to do about it, beginning with "; ", or "". Static.
+    // Advice to the operator about a refusal, beginning with "; ", or "". Static.
     const char *(*advice)(const struct s3_refusal *why, unsigned status);
     // Deletes many by one request; NULL: it knows no such thing.
     void (*remove_batch)(struct s3 *s, struct req *r, struct store_removal *v, size_t n);
@@ -177,8 +177,8 @@ struct s3_op {
     size_t answer_max;   // bytes of the answer
     bool expected;       // the service has just said that the object is there
     unsigned tries_max;  // 0: many
-    // What came of it. `answered`: the service decided, with a status that is no fault of the
-    // moment. Otherwise `fault` is why there is no answer, and it may have been carried out.
+    // The result. `answered`: the service decided, with a status that is no fault of the moment.
+    // Otherwise `fault` is why there is no answer, and the operation may have been carried out.
     bool answered;
     enum s3_cause cause;  // of the last try, if the service has refused it
     err fault;

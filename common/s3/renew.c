@@ -3,8 +3,8 @@
 //     1. the first get reads the source; later ones take what is kept
 //     2. S3_RENEW_NS before the end, one caller reads the source again while the others go on
 //
-// What may fail: the source does not answer. While the keys that are kept are good, that is no
-// fault, and RETRY_NS later another caller tries again. After their end each caller is told why.
+// The source of keys may not answer. While the kept keys are valid that is no fault, and RETRY_NS
+// later another caller tries again. After their end each caller is told why.
 #include "s3/renew.h"
 
 #include "sys/clock.h"
