@@ -6,10 +6,11 @@ import subprocess
 import urllib.parse
 
 import pytest
-from flametree import Flametree
+from client import Pprof
+from flametree import Flametree, await_
 
 CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
-SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
+SERVING = b"\x08\x01"
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +55,12 @@ def test_the_internal_listener_answers_too(tmp_path):
 
 
 def test_a_process_that_is_not_ready_does_not_serve(tmp_path):
-    """A querier without its ingester."""
-    with Flametree("--cluster.ingesters", "gone=127.0.0.1:1", "--storage.dir", str(tmp_path / "store"), program="flametree-querier", data=str(tmp_path)) as f:
+    """Its log fails, and cannot be opened again."""
+    with Flametree(data=str(tmp_path), env={"FLAMETREE_FAULTS": "wal.write.before=enospc@1+;wal.open=enospc@2+"}) as f:
+        f.server().push({"__name__": "process_cpu", "service_name": "shop"}, Pprof(("a", 1))).expect(503)
+        await_("/ready to say so", lambda: plain(f, "GET", "/ready")[0] == 503)
         status, _, body = plain(f, "POST", CHECK, b"{}", {"Content-Type": "application/json"})
-        ready, _, _ = plain(f, "GET", "/ready")
-        assert status == 200 and json.loads(body) == {"status": "SERVING" if ready == 200 else "NOT_SERVING"}
+        assert (status, json.loads(body)) == (200, {"status": "NOT_SERVING"})
 
 
 def test_connect_and_grpc_over_http_1(f):
