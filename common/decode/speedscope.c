@@ -16,11 +16,17 @@ struct event {
     bool open;
 };
 
+struct frame {
+    str name;
+    size_t profile;  // number + 1 of the last profile with it, in which
+    uint32_t row;    // it has this row
+};
+
 struct reader {
     struct json_reader json;
     struct arena *a;
     const struct decode_options *o;
-    str *frames;
+    struct frame *frames;
     size_t frame_count;
     size_t frame_cap;
     struct profile *profiles;
@@ -65,7 +71,7 @@ static bool read_frame(struct reader *r, err *e)
     if (t != JSON_OBJECT_END) return json_broken(&r->json, "a frame", e);
     if (!arena_grow(r->a, &r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames))
         return arena_fail(r->a, e);
-    r->frames[r->frame_count++] = name;
+    r->frames[r->frame_count++] = (struct frame){.name = name};
     return true;
 }
 
@@ -209,6 +215,18 @@ static bool frame_index(const struct reader *r, double frame, uint32_t *out, err
                    r->frame_count);
 }
 
+// The row of a frame that exists; it is looked up once for each profile.
+static bool frame_row(struct reader *r, struct stacks *s, uint32_t frame, uint32_t *row, err *e)
+{
+    struct frame *f = &r->frames[frame];
+    if (f->profile != r->profile_count + 1) {
+        if (!stacks_frame(s, f->name, (str){0}, 0, &f->row, e)) return false;
+        f->profile = r->profile_count + 1;
+    }
+    *row = f->row;
+    return true;
+}
+
 // stack: rows, root first
 static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double weight, err *e)
 {
@@ -248,7 +266,7 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
         last = event->at;
         if (event->open) {
             open[depth] = frame;
-            if (!stacks_frame(s, r->frames[frame], (str){0}, 0, &stack[depth++], e)) return false;
+            if (!frame_row(r, s, frame, &stack[depth++], e)) return false;
         } else if (depth == 0 || open[--depth] != frame) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "event %zu: frame %u is closed and not the innermost one open", i,
@@ -275,7 +293,7 @@ static bool add_samples(struct reader *r, struct stacks *s, const struct raw *p,
         for (size_t k = from; k < p->ends[i]; k++) {
             uint32_t frame = 0;
             if (!frame_index(r, p->frames[k], &frame, e)) return err_wrap(e, "sample %zu", i);
-            if (!stacks_frame(s, r->frames[frame], (str){0}, 0, &stack[k], e)) return false;
+            if (!frame_row(r, s, frame, &stack[k], e)) return false;
         }
         double weight = nearbyint(p->weights[i] * scale);
         if (!add(s, &stack[from], p->ends[i] - from, weight, e)) return false;
@@ -329,7 +347,8 @@ static bool read_profiles(struct reader *r, err *e)
     return t == JSON_ARRAY_END || json_broken(&r->json, "a profile", e);
 }
 
-// Reads the values of one pass and skips those of the other.
+// Reads the values of one pass and skips those of the other. The first pass ends early if schema
+// and frames come before the profiles, as most programs write them.
 static bool pass(struct reader *r, str bytes, bool profiles, err *e)
 {
     json_reader_init(&r->json, r->a, bytes);
@@ -337,6 +356,7 @@ static bool pass(struct reader *r, str bytes, bool profiles, err *e)
     enum json_token t = json_next(&r->json);
     for (; t == JSON_KEY; t = json_next(&r->json)) {
         str key = r->json.text;
+        if (!profiles && r->schema.n && r->frame_count && str_is(key, "profiles")) return true;
         bool ok = !profiles && str_is(key, "$schema")
                       ? json_want_string(&r->json, "$schema", &r->schema, e)
                   : !profiles && str_is(key, "shared")  ? read_shared(r, e)

@@ -7,7 +7,9 @@
 //     body     = envelope trailer-envelope                gRPC-Web; without a message the status is
 //     envelope = flags:1 length:4 (big endian) bytes      in the headers
 //     flags    = 1: bytes are compressed; 0x80: bytes are trailers
+#include "codec/base64.h"
 #include "codec/compress.h"
+#include "codec/pb.h"
 #include "rpc/rpc_int.h"
 
 #define HEAD_BYTES  5
@@ -15,6 +17,7 @@
 #define TRAILERS    0x80
 #define GZIP_LEVEL  1
 #define TIMEOUT_MAX 8  // digits
+#define RETRY_S     1  // as Retry-After of HTTP answers
 
 static bool timeout(struct http_exchange *x, err *e)
 {
@@ -171,16 +174,52 @@ static str percent(struct arena *a, const char *text)
     return str_make(out, n);
 }
 
+// May the same request succeed a little later? Not if it is refused for its size, which shows
+// before a method has begun; what net refuses before that tells by its status.
+static bool may_come_again(const struct http_exchange *x, const struct rpc_call *c, const err *e)
+{
+    if (e->code == ERR_UNAVAILABLE) return true;
+    return e->code == ERR_RESOURCE_EXHAUSTED && (c->begun || x->status == 429);
+}
+
+// google.rpc.Status with a RetryInfo
+// (https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto). Exporters
+// of OTLP drop what they get RESOURCE_EXHAUSTED for, unless this tells when to send it again.
+static str retry_details(struct arena *a, const err *e)
+{
+    struct buf status;
+    struct buf text;
+    buf_init(&status, a->budget, 2 * sizeof e->msg);
+    buf_init(&text, a->budget, 4 * sizeof e->msg);
+    pb_put_u64(&status, 1, (uint64_t)e->code);
+    pb_put_bytes(&status, 2, str_of(e->msg));
+    size_t any = pb_begin(&status, 3);
+    pb_put_bytes(&status, 1, S("type.googleapis.com/google.rpc.RetryInfo"));
+    size_t info = pb_begin(&status, 2);
+    size_t delay = pb_begin(&status, 1);
+    pb_put_u64(&status, 1, RETRY_S);
+    pb_end(&status, delay);
+    pb_end(&status, info);
+    pb_end(&status, any);
+    base64_put(&text, buf_view(&status), false);
+    str kept = status.failed || text.failed ? (str){0} : arena_str(a, buf_view(&text));
+    buf_release(&status);
+    buf_release(&text);
+    return kept;
+}
+
 void grpc_error(struct http_exchange *x, const struct rpc_call *c, const err *e)
 {
     assert((c->protocol == GRPC || c->protocol == GRPC_WEB) && c->type);
+    struct arena *a = &x->req.arena;
+    str details = may_come_again(x, c, e) ? retry_details(a, e) : (str){0};
     error_note(x, e);
     answer_clear(x);
     heads(x, c);
-    struct arena *a = &x->req.arena;
     // Browsers cannot read HTTP trailers, so gRPC-Web has the status of an empty answer in the
     // head.
     struct http_headers *to = c->protocol == GRPC_WEB ? &x->answer_headers : &x->trailers;
     http_headers_add(to, a, S("grpc-status"), arena_printf(a, "%d", (int)e->code));
     http_headers_add(to, a, S("grpc-message"), percent(a, e->msg));
+    if (details.n) http_headers_add(to, a, S("grpc-status-details-bin"), details);
 }

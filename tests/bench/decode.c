@@ -2,7 +2,7 @@
 //
 // bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
 // on one core.
-// bench.decode --format NAME FILE... - the same for another format, decoding alone: a line per
+// bench.decode --format NAME FILE... - any format, decoding alone: a line per
 // file. NAME is one of the table `formats` below.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
@@ -223,6 +223,12 @@ static void measure(const char *path, const struct work *w, const char *only, st
 typedef bool decoder(struct arena *a, str bytes, const struct decode_options *o,
                      struct decoded *out, err *e);
 
+static bool pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                  err *e)
+{
+    return decode_pprof(a, bytes, o, out, NULL, e);
+}
+
 static bool folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                    err *e)
 {
@@ -274,7 +280,8 @@ static bool otlp(struct arena *a, str bytes, const struct decode_options *o, str
 static const struct {
     const char *name;
     decoder *decode;
-} formats[] = {{"trie", decode_trie},
+} formats[] = {{"pprof", pprof},
+               {"trie", decode_trie},
                {"tree", decode_tree},
                {"speedscope", decode_speedscope},
                {"cpuprofile", decode_cpuprofile},

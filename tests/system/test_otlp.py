@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 
+import grpc
 import pytest
 from cli import fails, ok
 from client import CPU, Server, now_ms, unique, unpb
 from flametree import Flametree, await_
-from otlp import LAYOUTS, grpc_export, otlp_request
+from otlp import EXPORT, LAYOUTS, grpc_export, otlp_request
 
 CORPUS = os.environ.get("FLAMETREE_CORPUS") or os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "corpus")
 PROTO = {"Content-Type": "application/x-protobuf"}
@@ -55,6 +56,23 @@ def test_a_port_that_is_taken_is_told_and_not_the_end(f):
         log = open(other.log).read()
         assert "event=listener.unavailable name=otlp_grpc" in log and taken in log and "distributor.otlp_grpc_address" in log, log
         assert grpc_export(other.url, otlp_request(unique()))[1] == "0"
+
+
+def test_over_a_rate_limit_exporters_are_told_when_to_come_again():
+    """An exporter drops what it gets RESOURCE_EXHAUSTED for, unless details say when to send it again."""
+    with Flametree("--limits.ingestion_rate_mb=0.0001", "--limits.ingestion_burst_size_mb=0.001") as f:
+        channel = grpc.insecure_channel(f.url.removeprefix("http://"))
+        export = channel.unary_unary(EXPORT)
+        with pytest.raises(grpc.RpcError) as refused:
+            for _ in range(100):
+                export(otlp_request(unique()))
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "rate limit" in refused.value.details()
+        details = dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
+        status = unpb(details)
+        assert status[1] == [8] and status[2] == [refused.value.details().encode()]
+        (info,) = (unpb(any_) for any_ in status[3])
+        assert info[1] == [b"type.googleapis.com/google.rpc.RetryInfo"] and unpb(unpb(info[2][0])[1][0]) == {1: [1]}
+        channel.close()
 
 
 @pytest.mark.parametrize("zip", [None, gzip.compress], ids=["plain", "gzip"])

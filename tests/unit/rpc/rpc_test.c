@@ -392,6 +392,42 @@ static void errors_have_every_protocols_form(void **state)
     exchange_free(x);
 }
 
+// google.rpc.Status with a RetryInfo of one second, for what may succeed a little later.
+static void what_may_come_again_says_when(void **state)
+{
+    (void)state;
+    static const struct {
+        str body;
+        const char *details;
+    } cases[] = {
+        {S_INIT("\0\0\0\0\x14\x0a\x12"
+                "resource_exhausted"),
+         "CAgSDzEwMCUgIndyb25nIgrDqRowCih0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUmV0cnlJbmZvEgQKA"
+         "ggB"},
+        {S_INIT("\0\0\0\0\x0d\x0a\x0b"
+                "unavailable"),
+         "CA4SDzEwMCUgIndyb25nIgrDqRowCih0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUmV0cnlJbmZvEgQKA"
+         "ggB"},
+        {S_INIT("\0\0\0\0\x10\x0a\x0e"
+                "already_exists"),
+         ""},
+        {S_INIT("\0\0\0\x7f\xff"), ""},  // refused for its size
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct http_exchange *x = ask("/t.v1.Echo/Fail", WEB, cases[i].body);
+        expect_header(x, "grpc-status-details-bin", cases[i].details);
+        exchange_free(x);
+        x = ask_h2("/t.v1.Echo/Fail", GRPC, cases[i].body);
+        expect_header(x, "grpc-status-details-bin", "");
+        assert_string_equal(arena_printf(&x->req.arena, "%.*s",
+                                         STR(http_headers_get(&x->trailers,
+                                                              "grpc-status-details-bin")))
+                                .p,
+                            cases[i].details);
+        exchange_free(x);
+    }
+}
+
 static void every_code_has_its_status(void **state)
 {
     (void)state;
@@ -625,6 +661,7 @@ int main(void)
         cmocka_unit_test(malformed_messages_are_invalid_arguments),
         cmocka_unit_test(sizes_are_limited_on_the_wire_and_inflated),
         cmocka_unit_test(errors_have_every_protocols_form),
+        cmocka_unit_test(what_may_come_again_says_when),
         cmocka_unit_test(every_code_has_its_status),
         cmocka_unit_test(grpc_answers_an_envelope_and_trailers),
         cmocka_unit_test(grpc_web_puts_trailers_into_the_body),
