@@ -86,6 +86,7 @@ struct jfr_step {
     uint8_t kind;
     uint8_t slot;
     uint16_t body;  // of an array: how many of the next steps make an element
+    bool numbers;   // of an array: its elements have numbers alone, of two bytes or more
 };
 
 // The classes that are looked at; the kinds of events come first.
@@ -184,6 +185,11 @@ struct jfr_stack {
     bool ready;
 };
 
+struct jfr_last {
+    int32_t line;
+    uint32_t location;  // + 1, 0 = none
+};
+
 struct jfr_chunk {
     struct arena *a;  // of this chunk
     const uint8_t *start;
@@ -196,11 +202,13 @@ struct jfr_chunk {
     uint8_t *states;           // enum jfr_state of the rows of pools.states
     uint32_t *functions;       // of the rows of pools.methods: function + 1, 0 = not asked for yet,
                                // MAP_NONE = it has none
+    struct jfr_last *lasts;    // of the same rows: the location last asked for
     struct jfr_stack *stacks;  // of the rows of pools.stacks
     uint32_t *samples;         // of each kind of profile and stack: the sample last used, + 1
     uint64_t first_stack;      // stacks of the chunks before
     const struct jfr_step *frame_steps;
     uint32_t frame_step_count;
+    bool frame_numbers;  // frames have numbers alone
 };
 
 enum jfr_profile_kind {
@@ -292,12 +300,22 @@ struct jfr {
 
 bool jfr_broken(struct jfr_cursor *c, const uint8_t *at, const char *what);
 
-// Numbers of more than one byte, and those at the end of the bytes.
+// Numbers of more than two bytes, and those at the end of the bytes.
 uint64_t jfr_number_long(struct jfr_cursor *c, unsigned fixed);
 
 static inline uint64_t jfr_number(struct jfr_cursor *c, unsigned fixed)
 {
-    if (c->compressed && c->at < c->end && *c->at < 0x80) return *c->at++;
+    if (c->compressed && c->end - c->at >= 2) {
+        const uint8_t *p = c->at;
+        if (p[0] < 0x80) {
+            c->at = p + 1;
+            return p[0];
+        }
+        if (p[1] < 0x80) {
+            c->at = p + 2;
+            return (p[0] & 0x7fu) | (uint64_t)p[1] << 7;
+        }
+    }
     return jfr_number_long(c, fixed);
 }
 

@@ -134,6 +134,7 @@ static bool make_tables(struct jfr_chunk *k, err *e)
     const struct jfr_pools *p = &k->pools;
     k->states = ARENA_ARRAY(k->a, uint8_t, p->states.count);
     k->functions = ARENA_ARRAY(k->a, uint32_t, p->methods.count);
+    k->lasts = ARENA_ARRAY(k->a, struct jfr_last, p->methods.count);
     k->stacks = ARENA_ARRAY(k->a, struct jfr_stack, p->stacks.count);
     k->samples = ARENA_ARRAY(k->a, uint32_t, (size_t)p->stacks.count * JFR_PROFILES);
     if (!arena_ok(k->a, e)) return false;
@@ -158,6 +159,7 @@ static bool find_frames(struct jfr_chunk *k, err *e)
             if (step->kind != JFR_ARRAY || step->slot != JFR_FRAMES) continue;
             k->frame_steps = step + 1;
             k->frame_step_count = step->body;
+            k->frame_numbers = step->numbers;
         }
     }
     if (k->frame_step_count) return true;
@@ -229,22 +231,50 @@ static uint32_t function_of(struct jfr *d, struct jfr_chunk *k, uint32_t method,
     return row;
 }
 
-static bool add_frame(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v, err *e)
+// The location of a line of a method + 1; 0 if the method has no function, or *ok = false. Most
+// stacks ask for the line that was asked for last, as they have their roots in common.
+static uint32_t location_of(struct jfr *d, struct jfr_chunk *k, uint32_t method, int32_t line,
+                            bool *ok, err *e)
+{
+    struct jfr_last *last = &k->lasts[method];
+    if (last->location && last->line == line) return last->location;
+    uint32_t function = function_of(d, k, method, ok, e);
+    if (function == MAP_NONE) return 0;
+    uint32_t row = jfr_build_location(&d->build, function, line, e);
+    *ok = row != MAP_NONE;
+    if (*ok) *last = (struct jfr_last){line, row + 1};
+    return *ok ? row + 1 : 0;
+}
+
+static bool add_frame(struct jfr *d, struct jfr_chunk *k, uint64_t method_id, int32_t line, err *e)
 {
     struct jfr_builder *b = &d->build;
-    uint32_t method = idmap_row(&k->pools.methods.rows, v->v[JFR_METHOD]);
+    uint32_t method = idmap_row(&k->pools.methods.rows, method_id);
     if (method == MAP_NONE) return true;
     bool ok = true;
-    uint32_t function = function_of(d, k, method, &ok, e);
-    if (function == MAP_NONE) return ok;
-    uint32_t location = jfr_build_location(b, function, (int32_t)v->v[JFR_LINE], e);
-    if (location == MAP_NONE) return false;
+    uint32_t location = location_of(d, k, method, line, &ok, e);
+    if (location == 0) return ok;
     if (!arena_grow(b->a, &b->stacks, &b->stack_cap, (size_t)b->stack_count + 1,
                     sizeof *b->stacks)) {
         return arena_fail(b->a, e);
     }
-    b->stacks[b->stack_count++] = location;
+    b->stacks[b->stack_count++] = location - 1;
     return true;
+}
+
+// The method and the line of a frame.
+static void read_frame(struct jfr *d, const struct jfr_chunk *k, struct jfr_cursor *c,
+                       struct jfr_values *v)
+{
+    v->v[JFR_METHOD] = v->v[JFR_LINE] = 0;
+    if (!k->frame_numbers) {
+        jfr_run(c, d->start, k->frame_steps, k->frame_step_count, v);
+        return;
+    }
+    for (uint32_t i = 0; i < k->frame_step_count; i++) {
+        const struct jfr_step *s = &k->frame_steps[i];
+        v->v[s->slot] = jfr_number(c, s->kind == JFR_SHORT ? 2 : s->kind == JFR_INT ? 4 : 8);
+    }
 }
 
 bool jfr_stack_ready(struct jfr *d, struct jfr_chunk *k, uint32_t row, err *e)
@@ -253,12 +283,12 @@ bool jfr_stack_ready(struct jfr *d, struct jfr_chunk *k, uint32_t row, err *e)
     if (s->ready) return true;
     struct jfr_cursor c = {d->start + k->pools.stacks.entries[row].frames, k->end, k->compressed,
                            NULL, NULL};
+    struct jfr_values v = {0};
     s->first = d->build.stack_count;
     uint64_t n = jfr_int(&c);
     for (uint64_t i = 0; i < n && !c.fault; i++) {
-        struct jfr_values v = {0};
-        jfr_run(&c, d->start, k->frame_steps, k->frame_step_count, &v);
-        if (!add_frame(d, k, &v, e)) return false;
+        read_frame(d, k, &c, &v);
+        if (!add_frame(d, k, v.v[JFR_METHOD], (int32_t)v.v[JFR_LINE], e)) return false;
     }
     if (c.fault) return jfr_fail(d, &c, e);  // not possible: the pool was read this way before
     s->count = d->build.stack_count - s->first;

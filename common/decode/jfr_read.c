@@ -58,6 +58,23 @@ static void skip(struct jfr_cursor *c, uint64_t n)
     }
 }
 
+// Compressed numbers, which nobody looks at.
+static void skip_numbers(struct jfr_cursor *c, uint64_t n)
+{
+    const uint8_t *p = c->at;
+    for (; n > 0; n--) {
+        const uint8_t *last = (size_t)(c->end - p) < LEB_MAX ? c->end : p + LEB_MAX - 1;
+        while (p < last && *p >= 0x80)
+            p++;
+        if (p == c->end) {
+            jfr_broken(c, p, "a number that is cut");
+            return;
+        }
+        p++;
+    }
+    c->at = p;
+}
+
 uint8_t jfr_byte(struct jfr_cursor *c)
 {
     if (c->at < c->end) return *c->at++;
@@ -271,6 +288,12 @@ void jfr_run(struct jfr_cursor *c, const uint8_t *start, const struct jfr_step *
         struct nest *x = &nests[depth];
         uint32_t behind = i + s->body;
         if (!begin_array(c, s, x)) {
+            i = behind;
+            continue;
+        }
+        // Of such elements only the place is looked at.
+        if (s->numbers && c->compressed) {
+            skip_numbers(c, x->left * s->body);
             i = behind;
             continue;
         }

@@ -359,6 +359,15 @@ static void make_steps(struct making *m)
     }
 }
 
+static bool has_numbers_alone(const struct jfr_step *array)
+{
+    for (uint32_t i = 1; i <= array->body; i++) {
+        uint8_t kind = array[i].kind;
+        if (kind != JFR_SHORT && kind != JFR_INT && kind != JFR_LONG) return false;
+    }
+    return true;
+}
+
 bool jfr_class_ready(struct jfr_chunk *k, uint32_t row, err *e)
 {
     struct jfr_class *class = &k->types.classes[row];
@@ -380,6 +389,9 @@ bool jfr_class_ready(struct jfr_chunk *k, uint32_t row, err *e)
     struct jfr_step *steps = ARENA_ARRAY(k->a, struct jfr_step, n);
     if (!steps) return arena_fail(k->a, e);
     if (n) memcpy(steps, m.steps, n * sizeof *steps);
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].kind == JFR_ARRAY) steps[i].numbers = has_numbers_alone(&steps[i]);
+    }
     class->steps = steps;
     class->step_count = n;
     class->ready = true;
