@@ -34,9 +34,22 @@ struct shipment {
     err fault;
 };
 
+// The home of a record that no ingester is: they all get it with attempt 1 at least.
+#define HOME_NONE UINT32_MAX
+
+static bool look_back(struct dispatch *d, struct settle *settle, err *e)
+{
+    struct arena *a = &d->req->arena;
+    if (!settle) return true;
+    if (!settle_use(settle, d->members, d->member_count, clock_mono_ns(), a, &d->past, e))
+        return false;
+    d->past_order = d->past.most ? ARENA_ARRAY(a, uint32_t, d->past.most) : NULL;
+    return arena_ok(a, e);
+}
+
 bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
-                   const struct distributor_config *config, struct mem_budget *memory,
-                   struct req *req, err *e)
+                   struct settle *settle, const struct distributor_config *config,
+                   struct mem_budget *memory, struct req *req, err *e)
 {
     *d = (struct dispatch){
         .client = client, .req = req, .memory = memory, .config = config, .known = known};
@@ -51,7 +64,7 @@ bool dispatch_init(struct dispatch *d, struct client *client, struct members *kn
         d->homes[i].alive = true;
         d->homes[i].unready = false;
     }
-    if (d->member_count > 0) return true;
+    if (d->member_count > 0) return look_back(d, settle, e);
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 }
 
@@ -110,13 +123,29 @@ static const uint32_t *order_of(struct dispatch *d, const struct member *members
     return d->order;
 }
 
+// Did the lists of before give the record the same home?
+static bool is_settled(const struct dispatch *d, const struct place_options *o, str service,
+                       uint64_t labels_hash, str home)
+{
+    if (d->past.unknown) return false;
+    for (size_t i = 0; i < d->past.n; i++) {
+        const struct member *v = d->past.lists[i];
+        place_order(v, d->past.counts[i], o, d->req->tenant, service, labels_hash, d->past_order);
+        if (!str_eq(v[d->past_order[0]].id, home)) return false;
+    }
+    return true;
+}
+
 uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
     struct dispatch *d = arg;
     assert(d->member_count > 0);
     const struct place_options wide = wide_of(d, service, home != NULL);
     const struct place_options least = home_of(d);
-    if (home) *home = order_of(d, d->homes, &least, service, labels_hash)[0];
+    if (home) {
+        *home = order_of(d, d->homes, &least, service, labels_hash)[0];
+        if (!is_settled(d, &least, service, labels_hash, d->homes[*home].id)) *home = HOME_NONE;
+    }
     return order_of(d, d->members, &wide, service, labels_hash)[0];
 }
 

@@ -11,7 +11,8 @@
 //     2. A record with a client's id has a home besides: the first in an order that does not depend
 //        on measured rates, so that all distributors agree on it at all times. For this order the
 //        tenant has all ingesters, or as many as its limit home_ingesters says, and the service
-//        one, unless the settings say how many.
+//        one, unless the settings say how many. After a change of the list of ingesters it has none
+//        for a while, if that moved it (settle.h).
 //     3. All batches of an owner go in one Append, to all owners at the same time. A record has
 //        attempt 0 at its home, and attempt > 0 elsewhere (send_buffer.h).
 //     4. The ingesters acknowledge.
@@ -29,6 +30,7 @@
 
 #include "cluster/member.h"
 #include "distributor/config.h"
+#include "distributor/settle.h"
 #include "distributor/spread.h"
 #include "intake/lexicon.h"
 #include "intake/send_buffer.h"
@@ -44,6 +46,8 @@ struct dispatch {
     struct lexicons *lexicons;  // NULL: none are used
     struct member *members;     // a snapshot, in the request's arena
     struct member *homes;       // the same members, all marked as alive
+    struct settle_past past;    // lists of before
+    uint32_t *past_order;       // scratch, one for each member of the longest of them
     size_t member_count;
     uint32_t *order;        // scratch, one for each member
     struct spread *spread;  // NULL: rates are not measured, one ingester is enough
@@ -53,10 +57,10 @@ struct dispatch {
     uint32_t service_need;  // ingesters that its rate needs
 };
 
-// Takes the snapshot; unavailable if there is no ingester.
+// Takes the snapshot; unavailable if there is no ingester. settle NULL: the list never changes.
 bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
-                   const struct distributor_config *config, struct mem_budget *memory,
-                   struct req *req, err *e) MUST_CHECK;
+                   struct settle *settle, const struct distributor_config *config,
+                   struct mem_budget *memory, struct req *req, err *e) MUST_CHECK;
 
 // The owner of a label set: the function of send_buffer_init, with a struct dispatch as its
 // argument.

@@ -12,7 +12,12 @@
 #include "parca/debuginfo/v1alpha1/debuginfo.pb-c.h"
 #include "parca/profilestore/v1alpha1/profilestore.pb-c.h"
 #include "push/v1/push.pb-c.h"
+#include "service/settings.h"
 #include "service/values.h"
+#include "sys/clock.h"
+
+#include <limits.h>
+#include <stdio.h>
 
 static const struct config_row config_rows[] = {
 #define ROW(...) CONFIG_ROW(struct distributor_config, __VA_ARGS__)
@@ -132,11 +137,25 @@ static void set_gauges(void *arg)
     metric_mirror(&distributor_lexicons_full, f.full);
 }
 
+// The all-in-one without a list has one ingester for ever.
+static bool open_settle(struct distributor_state *d, err *e)
+{
+    const struct process *p = d->process;
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    char path[PATH_MAX];
+    if (p->all_in_one && c->ingesters.n == 0) return true;
+    snprintf(path, sizeof path, "%s/members", p->data_dir);
+    return settle_open(path, (uint64_t)c->settle_time, clock_mono_ns(), &d->settle, e);
+}
+
 static bool start(const struct process *process, void **self, err *e)
 {
-    (void)e;
     struct distributor_state *d = mem_must(sizeof *d);
     d->process = process;
+    if (!open_settle(d, e)) {
+        mem_must_free(d);
+        return false;
+    }
     rates_init(&d->rates);
     spread_init(&d->spread);
     quota_init(&d->samplers);
@@ -162,6 +181,7 @@ static void stop(void *self)
     // First, so that no scrape reads what is released below.
     metric_off_print(set_gauges, d);
     lexicons_release(&d->lexicons);
+    settle_close(d->settle, clock_mono_ns());
     rates_release(&d->rates);
     spread_release(&d->spread);
     quota_release(&d->samplers);

@@ -21,6 +21,7 @@ struct distributor_state {
     struct quota_samplers samplers;
     struct refusals refusals;
     struct lexicons lexicons;
+    struct settle *settle;  // NULL in the all-in-one, which is its own ingester
 };
 
 // One push or upload in progress; lives on the handler's stack.

@@ -8,6 +8,8 @@
 #include "sys/lock.h"
 #include "sys/log.h"
 
+#include <stdlib.h>
+
 const char *const member_kind_names[MEMBER_KINDS] = {"distributor", "ingester", "querier",
                                                      "compactor"};
 
@@ -18,6 +20,7 @@ struct known {
     uint64_t heard_mono_ns;
     uint64_t failed_mono_ns;  // the last failure
     uint64_t dead_mono_ns;    // when it fell
+    bool found;               // by name; else it is in the list
     char *text;               // memory of the member's strings
     size_t bytes;
 };
@@ -36,6 +39,7 @@ static void on_print(void *arg)
     int64_t unready = 0;
     lock_take(&m->lock);
     int64_t all = (int64_t)m->n;
+    metric_forget_sets(&cluster_member_alive);  // of members that are gone
     for (size_t i = 0; i < m->n; i++) {
         const struct member *k = &m->v[i].member;
         const str labels[] = {str_of(member_kind_names[k->kind]), k->id};
@@ -76,45 +80,236 @@ static int order(const struct known *k, enum member_kind kind, str id)
     return str_cmp(k->member.id, id);
 }
 
-bool members_add(struct members *m, enum member_kind kind, str entry, err *e)
+static bool split_entry(str entry, str *id, str *address, err *e)
 {
     entry = str_trim(entry);
-    str address = {0};
-    str id = str_trim(str_split(entry, '=', &address));
-    address = str_trim(address);
+    *id = str_trim(str_split(entry, '=', address));
+    *address = str_trim(*address);
     bool bare = str_find(entry, '=') == entry.n;
-    if (bare) address = id;  // "=" without an address is not bare, and refused below
-    if (!id.n || !address.n)
-        return err_set(e, ERR_INVALID_ARGUMENT, "member '%.*s' is not id=address", STR(entry));
+    if (bare) *address = *id;  // "=" without an address is not bare, and refused below
+    if (id->n && address->n) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "member '%.*s' is not id=address", STR(entry));
+}
 
-    assert(kind < MEMBER_KINDS);
-    lock_take(&m->lock);
-    bool ok = false;
+// A member of which nothing is known but id and address.
+static bool make(struct known *k, enum member_kind kind, str id, str address, bool found, err *e)
+{
+    char *text = mem_alloc(NULL, id.n + address.n, e);
+    if (!text) return false;
+    memcpy(text, id.p, id.n);
+    memcpy(text + id.n, address.p, address.n);
+    *k = (struct known){.member = {.id = {text, id.n},
+                                   .address = {text + id.n, address.n},
+                                   .kind = kind,
+                                   .alive = true},
+                        .found = found,
+                        .text = text,
+                        .bytes = id.n + address.n};
+    return true;
+}
+
+static void drop(struct known *k)
+{
+    mem_free(NULL, k->text, k->bytes);
+}
+
+// The row of a member, or where it belongs.
+static size_t row_of(const struct members *m, enum member_kind kind, str id, bool *there)
+{
     size_t at = 0;
     while (at < m->n && order(&m->v[at], kind, id) < 0)
         at++;
-    if (at < m->n && order(&m->v[at], kind, id) == 0) {
-        err_set(e, ERR_INVALID_ARGUMENT, "member id '%.*s' is given twice", STR(id));
-        goto out;
-    }
-    if (!mem_grow(NULL, &m->v, &m->cap, m->n + 1, sizeof *m->v, e)) goto out;
-    char *text = mem_alloc(NULL, id.n + address.n, e);
-    if (!text) goto out;
-    memcpy(text, id.p, id.n);
-    memcpy(text + id.n, address.p, address.n);
-    // In order, so that all nodes with the same list see the same order.
+    *there = at < m->n && order(&m->v[at], kind, id) == 0;
+    return at;
+}
+
+// In order, so that all nodes with the same list see the same order.
+static bool insert(struct members *m, size_t at, const struct known *k, err *e)
+{
+    assert(at <= m->n && lock_is_mine(&m->lock));
+    if (!mem_grow(NULL, &m->v, &m->cap, m->n + 1, sizeof *m->v, e)) return false;
     memmove(m->v + at + 1, m->v + at, (m->n - at) * sizeof *m->v);
-    m->v[at] = (struct known){.member = {.id = {text, id.n},
-                                         .address = {text + id.n, address.n},
-                                         .kind = kind,
-                                         .alive = true},
-                              .text = text,
-                              .bytes = id.n + address.n};
+    m->v[at] = *k;
     m->n++;
-    ok = true;
-out:
+    return true;
+}
+
+static void remove_row(struct members *m, size_t at)
+{
+    assert(at < m->n && lock_is_mine(&m->lock));
+    drop(&m->v[at]);
+    memmove(m->v + at, m->v + at + 1, (m->n - at - 1) * sizeof *m->v);
+    m->n--;
+}
+
+static bool add(struct members *m, enum member_kind kind, str entry, err *e)
+{
+    str id = {0};
+    str address = {0};
+    struct known k;
+    bool there = false;
+    if (!split_entry(entry, &id, &address, e)) return false;
+    size_t at = row_of(m, kind, id, &there);
+    if (there) return err_set(e, ERR_INVALID_ARGUMENT, "member id '%.*s' is given twice", STR(id));
+    if (!make(&k, kind, id, address, false, e)) return false;
+    if (insert(m, at, &k, e)) return true;
+    drop(&k);
+    return false;
+}
+
+bool members_add(struct members *m, enum member_kind kind, str entry, err *e)
+{
+    assert(kind < MEMBER_KINDS);
+    lock_take(&m->lock);
+    bool ok = add(m, kind, entry, e);
     lock_give(&m->lock);
     return ok;
+}
+
+// ---- lists that change
+
+static void log_change(const char *event, const struct member *x)
+{
+    char id[LOG_QUOTE_MAX];
+    assert(x->kind < MEMBER_KINDS);
+    log_info(NULL, event, "kind=%s id=%s address=%.*s", member_kind_names[x->kind],
+             log_quote(id, x->id), STR(x->address));
+}
+
+// The members that the entries name, in no order; the caller drops *n of them.
+static bool read_entries(enum member_kind kind, const str *entries, size_t count,
+                         struct known *next, size_t *n, err *e)
+{
+    for (*n = 0; *n < count;) {
+        str id = {0};
+        str address = {0};
+        if (!split_entry(entries[*n], &id, &address, e)) return false;
+        for (size_t i = 0; i < *n; i++) {
+            if (str_eq(next[i].member.id, id))
+                return err_set(e, ERR_INVALID_ARGUMENT, "member id '%.*s' is given twice", STR(id));
+        }
+        if (!make(&next[*n], kind, id, address, false, e)) return false;
+        ++*n;
+    }
+    return true;
+}
+
+static bool is_among(const struct known *v, size_t n, str id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(v[i].member.id, id)) return true;
+    }
+    return false;
+}
+
+// There is room for all of them. Takes over the memory of next[0..n).
+static void replace_list(struct members *m, enum member_kind kind, const struct known *next,
+                         size_t n)
+{
+    for (size_t i = m->n; i-- > 0;) {
+        const struct known *k = &m->v[i];
+        if (k->found || k->member.kind != kind || is_among(next, n, k->member.id)) continue;
+        log_change("member.unlisted", &k->member);
+        remove_row(m, i);
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool there = false;
+        size_t at = row_of(m, kind, next[i].member.id, &there);
+        if (there && str_eq(m->v[at].member.address, next[i].member.address)) {
+            struct known fresh = next[i];
+            m->v[at].found = false;
+            drop(&fresh);
+            continue;
+        }
+        err never = {0};
+        if (there) remove_row(m, at);
+        if (!insert(m, at, &next[i], &never)) abort();  // there is room
+        log_change("member.listed", &m->v[at].member);
+    }
+}
+
+bool members_list(struct members *m, enum member_kind kind, const str *entries, size_t n, err *e)
+{
+    size_t made = 0;
+    struct known *next = mem_alloc(NULL, MAX(n, (size_t)1) * sizeof *next, e);
+    if (!next) return false;
+    lock_take(&m->lock);
+    bool ok = read_entries(kind, entries, n, next, &made, e) &&
+              mem_grow(NULL, &m->v, &m->cap, m->n + n, sizeof *m->v, e);
+    if (ok) replace_list(m, kind, next, n);
+    lock_give(&m->lock);
+    for (size_t i = 0; i < made && !ok; i++)
+        drop(&next[i]);
+    mem_free(NULL, next, MAX(n, (size_t)1) * sizeof *next);
+    return ok;
+}
+
+// Puts another address in the place of a member's.
+static bool place_anew(struct known *k, str address, err *e)
+{
+    struct known fresh;
+    if (!make(&fresh, k->member.kind, k->member.id, address, true, e)) return false;
+    drop(k);
+    *k = fresh;
+    return true;
+}
+
+bool members_found(struct members *m, enum member_kind kind, str id, str address, err *e)
+{
+    struct known fresh;
+    bool there = false;
+    lock_take(&m->lock);
+    size_t at = row_of(m, kind, id, &there);
+    bool ok = true;
+    bool news = false;
+    if (there && m->v[at].found && !str_eq(m->v[at].member.address, address)) {
+        ok = news = place_anew(&m->v[at], address, e);
+    } else if (!there) {
+        ok = make(&fresh, kind, id, address, true, e);
+        news = ok && insert(m, at, &fresh, e);
+        if (ok && !news) drop(&fresh);
+        ok = news;
+    }
+    if (news) log_change("member.found", &m->v[at].member);
+    lock_give(&m->lock);
+    return ok;
+}
+
+bool members_has_found(struct members *m, enum member_kind kind, str address)
+{
+    bool has = false;
+    lock_take(&m->lock);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct known *k = &m->v[i];
+        has |= k->found && k->member.kind == kind && str_eq(k->member.address, address);
+    }
+    lock_give(&m->lock);
+    return has;
+}
+
+void members_keep_found(struct members *m, enum member_kind kind, const str *addresses, size_t n)
+{
+    lock_take(&m->lock);
+    for (size_t i = m->n; i-- > 0;) {
+        const struct known *k = &m->v[i];
+        if (!k->found || k->member.kind != kind) continue;
+        if (str_among(k->member.address, addresses, n)) continue;
+        log_change("member.gone", &k->member);
+        remove_row(m, i);
+    }
+    lock_give(&m->lock);
+}
+
+void members_moved(struct members *m, enum member_kind kind, str id)
+{
+    bool there = false;
+    lock_take(&m->lock);
+    size_t at = row_of(m, kind, id, &there);
+    if (there && m->v[at].found) {
+        log_change("member.moved", &m->v[at].member);
+        remove_row(m, at);
+    }
+    lock_give(&m->lock);
 }
 
 // Copies, so that readers hold no lock while they call the members. kind MEMBER_KINDS: all.

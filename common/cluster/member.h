@@ -2,10 +2,10 @@
 //
 // member.h - the nodes that are known, and which of them seem alive.
 //
-// A member list is configured (ids and addresses of the internal listeners); liveness is what the
-// last calls and probes (probe.h) showed. No answer's correctness depends on liveness: it only
-// decides which members are asked first and which are not waited for. In the all-in-one the list
-// has one ingester, itself. A new member counts as alive.
+// A member list is configured (ids and addresses of the internal listeners), or found by name
+// (discover.h); liveness is what the last calls and probes (probe.h) showed. No answer's
+// correctness depends on liveness: it only decides which members are asked first and which are not
+// waited for. In the all-in-one the list has one ingester, itself. A new member counts as alive.
 //
 //     ALIVE -> DEAD   three failures in a row (no process listens, the connection broke, a probe
 //                     was not answered in time), or a call that was given up (members_is_silent)
@@ -55,6 +55,30 @@ void members_free(struct members *m);
 
 // Fails with invalid_argument for an empty id or address and for an id that the kind has already.
 bool members_add(struct members *m, enum member_kind kind, str entry, err *e) MUST_CHECK;
+
+// ---- lists that change while the process runs
+
+// Makes the list of a kind be these entries, as for members_add. Members that stay keep what is
+// known of them, unless their address is another one; those that were found by name are not
+// touched. Fails as members_add does, or for lack of memory; then nothing has changed.
+bool members_list(struct members *m, enum member_kind kind, const str *entries, size_t n,
+                  err *e) MUST_CHECK;
+
+// A node that was found by name answered with this id at this address. A member of the list with
+// this id stays as it is; one that was found before gets the address, and nothing is held against
+// it any more.
+bool members_found(struct members *m, enum member_kind kind, str id, str address,
+                   err *e) MUST_CHECK;
+
+// Does a member have this address that was found by name?
+bool members_has_found(struct members *m, enum member_kind kind, str address);
+
+// Removes the members of a kind that were found by name and have none of these addresses.
+void members_keep_found(struct members *m, enum member_kind kind, const str *addresses, size_t n);
+
+// Another node answers at the address of a member that was found by name: it is removed, so that
+// the address is asked anew. Of a member of the list nothing changes.
+void members_moved(struct members *m, enum member_kind kind, str id);
 
 // Copies of the members of a kind, in the arena, in order of id. NULL with *count 0 when there are
 // none or the arena is exhausted.

@@ -84,7 +84,10 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
     assert(c->done);
     if (peer_answer(&r->calls[i], &message, &e)) {
         metric_add_to(&cluster_probes, S("answered"), 1);
-        if (node_read_answer(message, &answer, &e))
+        bool read = node_read_answer(message, &answer, &e);
+        if (read && answer.node.node.n && !str_eq(answer.node.node, x->id))
+            members_moved(m, x->kind, x->id);
+        if (read)
             members_seen(m, x->kind, x->id, c->ended_mono_ns, &answer);
         else  // of another version, maybe; but it lives
             members_heard(m, x->kind, x->id, c->ended_mono_ns);

@@ -3,6 +3,7 @@
 // program.c - opens lanes, loops and listeners as the settings say, and closes them.
 #include "service/program.h"
 
+#include "cluster/dns.h"
 #include "service/directories.h"
 #include "service/metrics.h"
 #include "service/process.h"
@@ -390,6 +391,7 @@ static bool add_members(struct program *p, enum member_kind kind, const char *ke
                         err *e)
 {
     for (size_t i = 0; i < list.n; i++) {
+        if (dns_is(str_of(list.v[i]))) continue;  // looked up later (discover.h)
         if (!members_add(p->members, kind, str_of(list.v[i]), e)) return err_wrap(e, "%s", key);
     }
     return true;
@@ -603,6 +605,33 @@ static bool start_prober(struct program *p, err *e)
     return p->prober != NULL;
 }
 
+static void listed(void *arg, enum member_kind kind, const char *const **v, size_t *n)
+{
+    const struct program *p = arg;
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    const CONFIG_LIST lists[MEMBER_KINDS] = {[MEMBER_INGESTER] = c->ingesters,
+                                             [MEMBER_QUERIER] = c->queriers,
+                                             [MEMBER_COMPACTOR] = c->compactors};
+    *v = lists[kind].v;
+    *n = lists[kind].n;
+}
+
+static bool start_discoverer(struct program *p, err *e)
+{
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    const struct discover_options o = {.client = p->probe_client,
+                                       .members = p->members,
+                                       .self = &p->identity,
+                                       .interval_ns = (uint64_t)c->dns_interval,
+                                       .servers = c->dns_servers,
+                                       .entries = listed,
+                                       .arg = p};
+    // The all-in-one without a list is its own member, which no list has.
+    if (p->process.all_in_one && c->ingesters.n == 0) return true;
+    p->discoverer = discover_start(&o, e);
+    return p->discoverer != NULL;
+}
+
 bool program_start(struct program *p, err *e)
 {
     assert(atomic_load(&p->state) == PROGRAM_STARTING);
@@ -613,7 +642,7 @@ bool program_start(struct program *p, err *e)
     if (!p->process.store) p->process.directories = directories_new(p->notices);
     if (!start_units(p, e)) return false;
     publish(p);
-    if (!start_prober(p, e)) return false;
+    if (!start_prober(p, e) || !start_discoverer(p, e)) return false;
     p->watch = watch_start(p, e);
     if (!p->watch) return false;
     atomic_store(&p->state, PROGRAM_READY);
@@ -668,6 +697,8 @@ void program_close(struct program *p)
     p->watch = NULL;
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
+    discover_stop(p->discoverer);
+    p->discoverer = NULL;
     prober_stop(p->prober);
     p->prober = NULL;
     // After a failed start the listeners are still open and have answered "starting" until here.

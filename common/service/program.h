@@ -13,6 +13,7 @@
 // is reported at once. Until the routers are published a front answers in their place.
 #pragma once
 
+#include "cluster/discover.h"
 #include "cluster/probe.h"
 #include "net/server.h"
 #include "service/datadir.h"
@@ -77,7 +78,8 @@ struct program {
     struct client *client;
     struct client *probe_client;
     struct members *members;
-    struct prober *prober;  // or NULL
+    struct prober *prober;          // or NULL
+    struct discoverer *discoverer;  // or NULL
     struct front public;
     struct front internal;
     struct front admin;  // of pages about all tenants; without server: `public` has them

@@ -3,6 +3,7 @@
 // settings.c - the rows of the common sections, and checks of what must fit together.
 #include "service/settings.h"
 
+#include "cluster/dns.h"
 #include "cluster/member.h"
 #include "net/server.h"
 #include "rpc/auth.h"
@@ -106,6 +107,11 @@ static bool check_list(struct members *m, enum member_kind kind, const char *key
 {
     for (size_t i = 0; i < list.n; i++) {
         str entry = str_of(list.v[i]);
+        struct dns_name name;
+        if (dns_is(entry)) {
+            if (!dns_parse(entry, &name, e)) return err_wrap(e, "cluster.%s", key);
+            continue;
+        }
         size_t eq = str_find(entry, '=');
         str address = str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
         if (!members_add(m, kind, entry, e) || !values_address(address, false, e))

@@ -334,6 +334,9 @@ class Cluster:
             own = [flag for section, flag in flags if section not in ("distributor", "ingester", "querier", "compactor") or section == service]
             if service == "distributor" and spread:
                 own = SPREAD + own
+            # A distributor that has just been made knows of no list before: all records with ids would be loose for minutes.
+            if service == "distributor" and not any(flag.startswith("--cluster.settle_time=") for flag in own):
+                own = ["--cluster.settle_time=0s"] + own
             data = os.path.join(self.folder, "data", name)
             os.makedirs(data)
             self.members[name] = Flametree("--config", self.config_file(name), *own, program="flametree-" + service, data=data, self_profile=self_profile,

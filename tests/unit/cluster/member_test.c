@@ -42,6 +42,93 @@ static bool alive(struct members *m)
     return is;
 }
 
+// "id=address" of each ingester, with a "-" in front of those that seem dead.
+static str listed(struct members *m, struct arena *a)
+{
+    size_t n = 0;
+    str text = {0};
+    const struct member *v = members_of(m, a, MEMBER_INGESTER, &n);
+    for (size_t i = 0; i < n; i++)
+        text = arena_printf(a, "%.*s%s%s%.*s=%.*s", STR(text), i ? " " : "", v[i].alive ? "" : "-",
+                            STR(v[i].id), STR(v[i].address));
+    return text;
+}
+
+#define EXPECT_LISTED(m, a, text)                                                \
+    do {                                                                         \
+        assert_string_equal(arena_printf(a, "%.*s", STR(listed(m, a))).p, text); \
+    } while (0)
+
+static void a_list_that_is_read_again_keeps_what_is_known(void **state)
+{
+    (void)state;
+    const str first[] = {S_INIT("a=h:1"), S_INIT("b=h:2"), S_INIT("c=h:3")};
+    const str second[] = {S_INIT("d=h:4"), S_INIT("b=h:2"), S_INIT("a=h:9")};
+    const str twice[] = {S_INIT("x=h:1"), S_INIT("x=h:2")};
+    struct members *m = NULL;
+    struct arena a;
+    err why = {0};
+    arena_init(&a, NULL, 1 << 16);
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_add(m, MEMBER_QUERIER, S("q=h:7"), e));
+    assert_ok(members_list(m, MEMBER_INGESTER, first, 3, e));
+    for (int i = 0; i < MEMBER_FAILURES_MAX; i++) {
+        members_failed(m, MEMBER_INGESTER, S("a"), S("no"));
+        members_failed(m, MEMBER_INGESTER, S("b"), S("no"));
+    }
+    EXPECT_LISTED(m, &a, "-a=h:1 -b=h:2 c=h:3");
+    assert_false(members_list(m, MEMBER_INGESTER, twice, 2, &why));
+    assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+    EXPECT_LISTED(m, &a, "-a=h:1 -b=h:2 c=h:3");
+    // a is elsewhere now, so nothing is held against it; of b nothing is new.
+    assert_ok(members_list(m, MEMBER_INGESTER, second, 3, e));
+    EXPECT_LISTED(m, &a, "a=h:9 -b=h:2 d=h:4");
+    assert_ok(members_list(m, MEMBER_INGESTER, NULL, 0, e));
+    EXPECT_LISTED(m, &a, "");
+    assert_true(members_has(m, MEMBER_QUERIER));
+    arena_release(&a);
+    members_free(m);
+}
+
+static void nodes_found_by_name_come_move_and_go(void **state)
+{
+    (void)state;
+    const str list[] = {S_INIT("a=h:1")};
+    const str kept[] = {S_INIT("10.0.0.2:1"), S_INIT("10.0.0.9:1")};
+    struct members *m = NULL;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 16);
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_list(m, MEMBER_INGESTER, list, 1, e));
+    assert_ok(members_found(m, MEMBER_INGESTER, S("b"), S("10.0.0.1:1"), e));
+    assert_ok(members_found(m, MEMBER_INGESTER, S("c"), S("10.0.0.2:1"), e));
+    assert_ok(members_found(m, MEMBER_INGESTER, S("a"), S("10.0.0.3:1"), e));  // the list wins
+    EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 c=10.0.0.2:1");
+    assert_true(members_has_found(m, MEMBER_INGESTER, S("10.0.0.2:1")));
+    assert_false(members_has_found(m, MEMBER_INGESTER, S("h:1")));
+    assert_false(members_has_found(m, MEMBER_QUERIER, S("10.0.0.2:1")));
+    for (int i = 0; i < MEMBER_FAILURES_MAX; i++)
+        members_failed(m, MEMBER_INGESTER, S("c"), S("no"));
+    EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 -c=10.0.0.2:1");
+    assert_ok(members_found(m, MEMBER_INGESTER, S("c"), S("10.0.0.9:1"), e));
+    EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 c=10.0.0.9:1");
+    members_keep_found(m, MEMBER_INGESTER, kept, 2);
+    EXPECT_LISTED(m, &a, "a=h:1 c=10.0.0.9:1");
+    members_moved(m, MEMBER_INGESTER, S("a"));  // of the list
+    members_moved(m, MEMBER_INGESTER, S("c"));
+    EXPECT_LISTED(m, &a, "a=h:1");
+    // A node that was found stays when the list is read again, until the list has its id.
+    assert_ok(members_found(m, MEMBER_INGESTER, S("d"), S("10.0.0.4:1"), e));
+    assert_ok(members_list(m, MEMBER_INGESTER, NULL, 0, e));
+    EXPECT_LISTED(m, &a, "d=10.0.0.4:1");
+    const str as_found[] = {S_INIT("d=10.0.0.4:1")};
+    assert_ok(members_list(m, MEMBER_INGESTER, as_found, 1, e));
+    members_keep_found(m, MEMBER_INGESTER, NULL, 0);
+    EXPECT_LISTED(m, &a, "d=10.0.0.4:1");
+    arena_release(&a);
+    members_free(m);
+}
+
 static void three_failures_in_a_row_make_a_member_seem_dead(void **state)
 {
     (void)state;
@@ -202,6 +289,8 @@ int main(void)
     clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_listed_by_kind_in_order_of_id),
+        cmocka_unit_test(a_list_that_is_read_again_keeps_what_is_known),
+        cmocka_unit_test(nodes_found_by_name_come_move_and_go),
         cmocka_unit_test(three_failures_in_a_row_make_a_member_seem_dead),
         cmocka_unit_test(only_a_silent_member_is_given_up),
         cmocka_unit_test(an_answer_that_is_told_late_does_not_hide_the_silence_after_it),

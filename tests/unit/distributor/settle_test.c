@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/settle.h"
+#include "lib/dir.h"
+#include "lib/test.h"
+#include "sys/file.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MINUTE (60 * SECOND)
+#define SETTLE (5 * MINUTE)
+#define BEGIN  (1000 * SECOND)
+
+static char dir[DIR_MAX];
+static char path[DIR_PATH_MAX];
+
+static struct settle *open_at(uint64_t mono_ns)
+{
+    struct settle *s = NULL;
+    assert_ok(settle_open(path, SETTLE, mono_ns, &s, e));
+    return s;
+}
+
+// The lists that a record of now is compared with, as text: "a,b a,b,c"; "?" if they are unknown.
+// `list`: ids of one letter.
+static const char *past_of(struct settle *s, struct arena *a, const char *list, uint64_t mono_ns)
+{
+    struct member v[26];
+    size_t n = 0;
+    struct settle_past past;
+    for (; list[n]; n++)
+        v[n] = (struct member){.id = str_make(list + n, 1), .alive = n % 2};
+    assert_ok(settle_use(s, v, n, mono_ns, a, &past, e));
+    if (past.unknown) return "?";
+    const char *text = "";
+    for (size_t i = 0; i < past.n; i++) {
+        for (size_t k = 0; k < past.counts[i]; k++) {
+            assert_true(past.lists[i][k].alive);
+            text =
+                arena_printf(a, "%s%s%.*s", text, i && k == 0 ? " " : "", STR(past.lists[i][k].id))
+                    .p;
+        }
+        assert_true(past.counts[i] <= past.most);
+    }
+    return text;
+}
+
+static void fresh(void)
+{
+    dir_path(path, dir, "members");
+    assert_ok(file_remove(path, e));
+}
+
+static void a_list_matters_until_the_time_after_its_last_use(void **state)
+{
+    (void)state;
+    struct arena a;
+    fresh();
+    arena_init(&a, NULL, 1 << 20);
+    struct settle *s = open_at(BEGIN);
+    // Without a file nobody knows what others have used.
+    assert_string_equal(past_of(s, &a, "ab", BEGIN), "?");
+    assert_string_equal(past_of(s, &a, "ab", BEGIN + SETTLE - 1), "?");
+    uint64_t t = BEGIN + SETTLE;
+    assert_string_equal(past_of(s, &a, "ab", t), "");
+    assert_string_equal(past_of(s, &a, "abc", t + 1), "ab");
+    assert_string_equal(past_of(s, &a, "bc", t + MINUTE), "ab abc");
+    assert_string_equal(past_of(s, &a, "bc", t + SETTLE), "ab abc");
+    assert_string_equal(past_of(s, &a, "bc", t + SETTLE + 1), "abc");
+    // Back to one that was used before: it is the present one, the other ones are past.
+    assert_string_equal(past_of(s, &a, "abc", t + SETTLE + 1), "bc");
+    assert_string_equal(past_of(s, &a, "abc", t + 3 * SETTLE), "");
+    settle_close(s, BEGIN + 2 * SETTLE);
+    arena_release(&a);
+}
+
+static void a_restart_forgets_no_list(void **state)
+{
+    (void)state;
+    struct arena a;
+    fresh();
+    arena_init(&a, NULL, 1 << 20);
+    struct settle *s = open_at(BEGIN);
+    assert_string_equal(past_of(s, &a, "ab", BEGIN + SETTLE), "");
+    assert_string_equal(past_of(s, &a, "abc", BEGIN + SETTLE), "ab");
+    settle_close(s, BEGIN + SETTLE);
+    // The same list: what was before it still matters; and another one: the last one, too.
+    s = open_at(BEGIN + SETTLE + MINUTE);
+    assert_string_equal(past_of(s, &a, "abc", BEGIN + SETTLE + MINUTE), "ab");
+    assert_string_equal(past_of(s, &a, "d", BEGIN + SETTLE + MINUTE), "ab abc");
+    settle_close(s, BEGIN + SETTLE + MINUTE);
+    arena_release(&a);
+}
+
+static void a_file_that_cannot_be_read_is_as_good_as_none(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "x",
+                                        "flametree members 1\n",
+                                        "flametree members 1\n12\n",
+                                        "flametree members 1\n12 6\n",
+                                        "flametree members 1\nx 61\n",
+                                        "flametree members 1\n12 6g\n",
+                                        "flametree members 2\n12 61\n"};
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        fresh();
+        assert_ok(file_write(path, str_of(texts[i]), e));
+        struct settle *s = open_at(BEGIN);
+        assert_string_equal(past_of(s, &a, "a", BEGIN), "?");
+        settle_close(s, BEGIN + 2 * SETTLE);
+        s = open_at(BEGIN);
+        assert_string_equal(past_of(s, &a, "a", BEGIN), "");
+        settle_close(s, BEGIN + 2 * SETTLE);
+    }
+    arena_release(&a);
+}
+
+static void too_many_changes_are_unknown_until_they_are_past(void **state)
+{
+    (void)state;
+    struct arena a;
+    fresh();
+    arena_init(&a, NULL, 1 << 20);
+    struct settle *s = open_at(BEGIN);
+    uint64_t t = BEGIN + SETTLE;
+    for (size_t i = 0; i <= SETTLE_LISTS; i++) {
+        char list[2] = {(char)('a' + i), '\0'};
+        const char *past = past_of(s, &a, list, t + i);
+        assert_int_equal(past[0] == '?', i == SETTLE_LISTS);
+    }
+    assert_string_equal(past_of(s, &a, "z", t + SETTLE - 1), "?");
+    assert_string_not_equal(past_of(s, &a, "z", t + SETTLE + 1), "?");
+    settle_close(s, BEGIN + 2 * SETTLE);
+    arena_release(&a);
+}
+
+int main(void)
+{
+    dir_new(dir);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_matters_until_the_time_after_its_last_use),
+        cmocka_unit_test(a_restart_forgets_no_list),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_as_good_as_none),
+        cmocka_unit_test(too_many_changes_are_unknown_until_they_are_past),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    dir_remove(dir);
+    return failed;
+}
