@@ -37,19 +37,9 @@ struct shipment {
 // The home of a record that no ingester is: they all get it with attempt 1 at least.
 #define HOME_NONE UINT32_MAX
 
-static bool look_back(struct dispatch *d, struct settle *settle, err *e)
-{
-    struct arena *a = &d->req->arena;
-    if (!settle) return true;
-    if (!settle_use(settle, d->members, d->member_count, clock_mono_ns(), a, &d->past, e))
-        return false;
-    d->past_order = d->past.most ? ARENA_ARRAY(a, uint32_t, d->past.most) : NULL;
-    return arena_ok(a, e);
-}
-
 bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
-                   struct settle *settle, const struct distributor_config *config,
-                   struct mem_budget *memory, struct req *req, err *e)
+                   const struct distributor_config *config, struct mem_budget *memory,
+                   struct req *req, err *e)
 {
     *d = (struct dispatch){
         .client = client, .req = req, .memory = memory, .config = config, .known = known};
@@ -64,8 +54,17 @@ bool dispatch_init(struct dispatch *d, struct client *client, struct members *kn
         d->homes[i].alive = true;
         d->homes[i].unready = false;
     }
-    if (d->member_count > 0) return look_back(d, settle, e);
+    if (d->member_count > 0) return true;
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
+}
+
+bool dispatch_settle(struct dispatch *d, struct settle *settle, err *e)
+{
+    struct arena *a = &d->req->arena;
+    if (!settle_use(settle, d->members, d->member_count, clock_mono_ns(), a, &d->past, e))
+        return false;
+    d->past_order = d->past.most ? ARENA_ARRAY(a, uint32_t, d->past.most) : NULL;
+    return arena_ok(a, e);
 }
 
 // ---- how many, and which

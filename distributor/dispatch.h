@@ -57,10 +57,13 @@ struct dispatch {
     uint32_t service_need;  // ingesters that its rate needs
 };
 
-// Takes the snapshot; unavailable if there is no ingester. settle NULL: the list never changes.
+// Takes the snapshot; unavailable if there is no ingester.
 bool dispatch_init(struct dispatch *d, struct client *client, struct members *known,
-                   struct settle *settle, const struct distributor_config *config,
-                   struct mem_budget *memory, struct req *req, err *e) MUST_CHECK;
+                   const struct distributor_config *config, struct mem_budget *memory,
+                   struct req *req, err *e) MUST_CHECK;
+
+// Compares the snapshot with the lists of before, where the list may change.
+bool dispatch_settle(struct dispatch *d, struct settle *settle, err *e) MUST_CHECK;
 
 // The owner of a label set: the function of send_buffer_init, with a struct dispatch as its
 // argument.

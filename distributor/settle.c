@@ -43,13 +43,10 @@ struct settle {
 
 static uint64_t hash_of(const struct member *v, size_t n)
 {
-    struct hash_state h;
-    hash_begin(&h);
-    for (size_t i = 0; i < n; i++) {
-        hash_add(&h, v[i].id.p, v[i].id.n);
-        hash_add(&h, "\xff", 1);
-    }
-    return hash_end(&h);
+    uint64_t hash = hash_table_word(n);
+    for (size_t i = 0; i < n; i++)
+        hash = hash_table_and(hash, hash_table_str(v[i].id));
+    return hash;
 }
 
 static bool is_same(const struct used *u, const struct member *v, size_t n, uint64_t hash)

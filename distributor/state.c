@@ -94,8 +94,8 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     q->in.lost_arg = q;
     const struct distributor_config *config = config_section(process->config, "distributor");
     // Last, because it may fail: request_end counts and logs by what was set above.
-    if (!dispatch_init(&q->dispatch, process->client, process->members, self->settle, config,
-                       req->arena.budget, req, e)) {
+    if (!dispatch_init(&q->dispatch, process->client, process->members, config, req->arena.budget,
+                       req, e)) {
         return false;
     }
     q->dispatch.spread = &self->spread;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define TRIES       2
-#define LOOK_MS     100  // between looks at *stop
+#define LOOK_US     100000  // between looks at *stop
 #define ADDRESS_MAX 300  // a host name has 255 bytes
 
 struct look_up {
@@ -94,35 +94,51 @@ static void on_services(void *arg, int status, int timeouts, unsigned char *byte
     if (all) ares_free_data(all);
 }
 
-// Until the answer is there: waits for the sockets that the channel has open.
+// The sockets that the channel has open, and what it waits for.
+static nfds_t sockets_of(ares_channel channel, struct pollfd fds[ARES_GETSOCK_MAXNUM])
+{
+    ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
+    nfds_t n = 0;
+    // Its macros shift 1 into the sign.
+    unsigned bits = (unsigned)ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
+    for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
+        short events = 0;
+        if (bits >> i & 1) events |= POLLIN;
+        if (bits >> (i + ARES_GETSOCK_MAXNUM) & 1) events |= POLLOUT;
+        if (events) fds[n++] = (struct pollfd){.fd = sockets[i], .events = events};
+    }
+    return n;
+}
+
+static void wait_once(ares_channel channel)
+{
+    struct pollfd fds[ARES_GETSOCK_MAXNUM];
+    struct timeval most = {.tv_usec = LOOK_US};
+    struct timeval left;
+    nfds_t n = sockets_of(channel, fds);
+    const struct timeval *wait = ares_timeout(channel, &most, &left);
+    int ready = poll(fds, n, (int)(wait->tv_sec * 1000 + wait->tv_usec / 1000));
+    // Also without an event: tries end by time.
+    if (ready <= 0) ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+    for (nfds_t i = 0; i < n && ready > 0; i++) {
+        bool in = fds[i].revents & (POLLIN | POLLERR | POLLHUP);
+        bool out = fds[i].revents & (POLLOUT | POLLERR | POLLHUP);
+        ares_process_fd(channel, in ? fds[i].fd : ARES_SOCKET_BAD,
+                        out ? fds[i].fd : ARES_SOCKET_BAD);
+    }
+}
+
+static bool is_stopped(const struct dns_options *o)
+{
+    return o->stop && atomic_load(o->stop);
+}
+
+// Until the answer is there.
 static void wait_for(ares_channel channel, const struct look_up *l, const struct dns_options *o)
 {
     uint64_t until = clock_mono_ns() + o->timeout_ns;
-    while (!l->done && clock_mono_ns() < until && !(o->stop && atomic_load(o->stop))) {
-        ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
-        struct pollfd fds[ARES_GETSOCK_MAXNUM];
-        nfds_t n = 0;
-        // Its macros shift 1 into the sign.
-        unsigned bits = (unsigned)ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
-        for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
-            short events = 0;
-            if (bits >> i & 1) events |= POLLIN;
-            if (bits >> (i + ARES_GETSOCK_MAXNUM) & 1) events |= POLLOUT;
-            if (events) fds[n++] = (struct pollfd){.fd = sockets[i], .events = events};
-        }
-        struct timeval most = {.tv_usec = LOOK_MS * 1000};
-        struct timeval left;
-        const struct timeval *wait = ares_timeout(channel, &most, &left);
-        int ready = poll(fds, n, (int)(wait->tv_sec * 1000 + wait->tv_usec / 1000));
-        for (nfds_t i = 0; i < n && ready > 0; i++) {
-            bool in = fds[i].revents & (POLLIN | POLLERR | POLLHUP);
-            bool out = fds[i].revents & (POLLOUT | POLLERR | POLLHUP);
-            if (in || out)
-                ares_process_fd(channel, in ? fds[i].fd : ARES_SOCKET_BAD,
-                                out ? fds[i].fd : ARES_SOCKET_BAD);
-        }
-        if (ready <= 0) ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-    }
+    while (!l->done && clock_mono_ns() < until && !is_stopped(o))
+        wait_once(channel);
 }
 
 static int by_text(const void *a, const void *b)
@@ -165,12 +181,9 @@ static bool ask(ares_channel channel, struct look_up *l, const struct dns_option
     }
     wait_for(channel, l, o);
     if (!l->done) ares_cancel(channel);  // calls back at once
-    if (o->stop && atomic_load(o->stop)) return err_set(e, ERR_CANCELED, "DNS: the process ends");
-    if (l->status != ARES_SUCCESS)
-        return unavailable(name,
-                           l->status == ARES_ECANCELLED ? "no answer in time"
-                                                        : ares_strerror(l->status),
-                           e);
+    if (is_stopped(o)) return err_set(e, ERR_CANCELED, "DNS: the process ends");
+    if (l->status == ARES_ECANCELLED) return unavailable(name, "no answer in time", e);
+    if (l->status != ARES_SUCCESS) return unavailable(name, ares_strerror(l->status), e);
     return l->n > 0 || unavailable(name, "it has no addresses", e);
 }
 
