@@ -13,7 +13,7 @@
         if (!(c)) abort(); \
     } while (0)
 
-#define COMPARED 200u  // samples; each with each
+#define COMPARED 50u  // samples; each with each
 
 static str label_of(const struct profile *p, const struct profile_sample *s, const char *key)
 {
