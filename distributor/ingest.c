@@ -12,6 +12,7 @@
 #include "codec/multipart.h"
 #include "codec/url.h"
 #include "decode/jfr.h"
+#include "decode/legacy.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
 #include "distributor/metrics.h"
@@ -37,7 +38,12 @@ enum format {
     FORMAT_TRIE,
     FORMAT_TREE,
     FORMAT_JFR,
-    FORMAT_SPEEDSCOPE
+    FORMAT_SPEEDSCOPE,
+    FORMAT_PERF,
+    FORMAT_LEGACY,
+    FORMAT_CPUPROFILE,
+    FORMAT_HEAPPROFILE,
+    FORMAT_CHROME
 };
 
 struct upload {
@@ -100,6 +106,11 @@ static enum format format_of(struct upload *u)
         {S_INIT("jfr"), FORMAT_JFR},
         {S_INIT("pprof"), FORMAT_PPROF},
         {S_INIT("speedscope"), FORMAT_SPEEDSCOPE},
+        {S_INIT("perf"), FORMAT_PERF},
+        {S_INIT("legacy"), FORMAT_LEGACY},
+        {S_INIT("cpuprofile"), FORMAT_CPUPROFILE},
+        {S_INIT("heapprofile"), FORMAT_HEAPPROFILE},
+        {S_INIT("chrome"), FORMAT_CHROME},
     };
     str format = parameter(u, "format");
     str type = http_headers_get(&u->x->headers, "content-type");
@@ -193,6 +204,8 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
         return decode_tree(&u->scratch, body, &o, d, e);
     case FORMAT_SPEEDSCOPE:
         return decode_speedscope(&u->scratch, body, &o, d, e);
+    case FORMAT_PERF:
+        return decode_perf(&u->scratch, body, &o, d, NULL, e);
     default:
         ok = decode_folded(&u->scratch, body, &o, d, &cut, e);
     }
@@ -242,6 +255,7 @@ static bool run_text(struct upload *u, err *e)
         [FORMAT_TRIE] = "parsing IngestInput-trie failed",
         [FORMAT_TREE] = "parsing IngestInput-tree failed",
         [FORMAT_SPEEDSCOPE] = "parsing IngestInput-speedscope failed",
+        [FORMAT_PERF] = "parsing IngestInput-perf failed",
     };
     struct decoded d = {0};
     err why = {0};
@@ -456,6 +470,56 @@ static bool run_recording(struct upload *u)
     return unprocessable(u, where, &why);
 }
 
+// ---- files of other tools, which have types of their own
+
+static const struct {
+    bool (*decode)(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                   err *e);
+    const char *parsing;
+    const char *pushing;
+} tools[] = {
+    [FORMAT_LEGACY] = {decode_legacy, "parsing IngestInput-legacy failed",
+                       "pushing IngestInput-legacy failed"},
+    [FORMAT_CPUPROFILE] = {decode_cpuprofile, "parsing IngestInput-cpuprofile failed",
+                           "pushing IngestInput-cpuprofile failed"},
+    [FORMAT_HEAPPROFILE] = {decode_heapprofile, "parsing IngestInput-heapprofile failed",
+                            "pushing IngestInput-heapprofile failed"},
+    [FORMAT_CHROME] = {decode_chrome, "parsing IngestInput-chrome failed",
+                       "pushing IngestInput-chrome failed"},
+};
+
+// Named as a pprof of the same types is.
+static bool add_profiles(struct upload *u, const struct decoded *d, err *e)
+{
+    static const struct ingest_config no_config;
+    for (size_t i = 0; i < d->count; i++) {
+        struct profile *p = &d->profiles[i];
+        struct pipeline_item item = {.bytes = i ? (str){0} : buf_view(&u->x->body)};
+        str name = ingest_pprof_name(p, &no_config);
+        if (!make_labels(u, name, u->name.app, p->name, false, &item, e)) return false;
+        p->time_ns = u->from_ns;
+        pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
+    }
+    return request_send(&u->q, e);
+}
+
+static bool run_tool(struct upload *u)
+{
+    struct decode_options o = {
+        .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
+    struct decoded d = {0};
+    err why = {0};
+    assert(u->format < COUNT(tools) && tools[u->format].decode);
+    if (!tools[u->format].decode(&u->scratch, buf_view(&u->x->body), &o, &d, &why)) {
+        count_malformed(u, &why);
+        return unprocessable(u, tools[u->format].parsing, &why);
+    }
+    bool sent = add_profiles(u, &d, &why);
+    if (sent && !u->q.in.failed) return accepted(u);
+    if (sent) why = u->q.in.first;
+    return unprocessable(u, tools[u->format].pushing, &why);
+}
+
 // ---- the request
 
 // Answers with u->refused; always false.
@@ -504,12 +568,18 @@ static bool run_upload(struct upload *u, err *e)
     case FORMAT_TRIE:
     case FORMAT_TREE:
     case FORMAT_SPEEDSCOPE:
+    case FORMAT_PERF:
         return run_text(u, e);
     case FORMAT_PPROF:
     case FORMAT_PPROF_MULTIPART:
         return run_pprof(u);
     case FORMAT_JFR:
         return run_recording(u);
+    case FORMAT_LEGACY:
+    case FORMAT_CPUPROFILE:
+    case FORMAT_HEAPPROFILE:
+    case FORMAT_CHROME:
+        return run_tool(u);
     }
     abort();  // read_parameters knows no other format
 }

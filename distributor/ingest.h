@@ -4,7 +4,8 @@
 //
 // The parameter `format` says the format, else the content type does: multipart/form-data is pprof,
 // every unknown type is collapsed text. The name of the application carries labels; for text, its
-// suffix says what was measured.
+// suffix says what was measured. The text of `perf script` is such text. Files of V8, Chrome and of
+// before pprof's protobuf have types of their own and are named as pprof is.
 #pragma once
 
 #include "rpc/route.h"

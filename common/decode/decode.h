@@ -49,6 +49,12 @@ str decode_folded_body(str bytes);
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
 
+// The text of `perf script` (perf.h). One profile with one type, samples/count, whose samples have
+// the labels comm and pid. Only samples of the first event; *of_others (may be NULL) counts those
+// of others. Fails with invalid_argument also if there is no sample.
+bool decode_perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 uint64_t *of_others, err *e) MUST_CHECK;
+
 // Pyroscope's binary trie: nodes until the end of the input, each of name length, name, value and
 // number of children (LEB128), depth first. A node's key is its ancestors' names and its own, one
 // behind the other; where the value is not 0, the key is a stack as in collapsed text.
@@ -71,6 +77,14 @@ bool decode_speedscope(struct arena *a, str bytes, const struct decode_options *
 // wall/nanoseconds. V8's frames "(root)", "(program)" and "(idle)" stay.
 bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *o,
                        struct decoded *out, err *e) MUST_CHECK;
+
+// A trace of Chrome (JSON), an array of events or {"traceEvents"}: its CPU profiles of V8, which
+// are events CpuProfile, or Profile with its pieces ProfileChunk. One profile for each, with the
+// name of its thread or else its id, and the label `pid` on its samples; types as above. Other
+// events are skipped. The "]" at the end of an array may be missing, because Chrome does not write
+// it if it is killed. Fails with invalid_argument also if there is no CPU profile.
+bool decode_chrome(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                   err *e) MUST_CHECK;
 
 // V8's .heapprofile: inuse_space/bytes.
 bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,

@@ -377,12 +377,14 @@ bool decode_legacy(struct arena *a, str bytes, const struct decode_options *o, s
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "profile of %zu bytes, limit 2 GiB", bytes.n);
     l.p = ARENA_NEW(a, struct profile);
     if (!l.p) return arena_fail(a, e);
-    l.p->encoded_bytes = bytes.n;
     map_init(&l.addresses, a->budget);
     map_init(&l.functions, a->budget);
     bool ok = read_any(&l, bytes, e);
     map_release(&l.addresses);
     map_release(&l.functions);
-    if (ok) *out = (struct decoded){l.p, 1};
-    return ok;
+    if (!ok) return false;
+    // Not the text's size, which has memory maps and spaces.
+    l.p->encoded_bytes = decode_pprof_size(l.p);
+    *out = (struct decoded){l.p, 1};
+    return true;
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // perf.c - one pass over the lines. The frames of a sample are kept until the sample ends, because
-// the root comes last. Then the stack is printed as one text and looked up among the earlier ones.
+// the root comes last. Then the stack is printed as one text and looked up, with its process, among
+// the earlier ones. A new one becomes a sample of the profile; others add to theirs.
 #include "decode/perf.h"
 
 #include "base/hash.h"
-#include "base/map.h"
+#include "decode/stacks.h"
 
 #define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
-#define TEXT_BYTES  ((size_t)INT32_MAX)
 #define STACK_MAX   ((size_t)64 << 20)
-#define LINE_BYTES  ((size_t)60000)  // of a stack: servers read no further at a line of 64 KiB
+#define LINE_BYTES  ((size_t)60000)  // of a stack, or a hostile text makes as many frames as it has
 #define COMMAND_MAX ((size_t)1000)
+#define LABELS      2u  // at most, of a sample
 #define ANONYMOUS   S("(anonymous namespace)")
 #define DELETED     S(" (deleted)")
 #define UNKNOWN     "[unknown]"
@@ -20,9 +21,10 @@
 #define IS_HEX(c)   (IS_DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
 
 struct event {
-    str command;
-    str name;  // empty: the line has none
-    str rest;  // a frame on the same line, or empty
+    str command;  // or the pid, if there is no command
+    str pid;      // "123" or "123/124"
+    str name;     // empty: the line has none
+    str rest;     // a frame on the same line, or empty
 };
 
 struct frame {
@@ -30,20 +32,27 @@ struct frame {
     str file;
 };
 
-struct stack {
-    str text;
-    uint64_t count;
+// What a sample of the profile stands for.
+struct origin {
+    str stack;    // collapsed
+    str command;  // empty: the text has none
+    str pid;
 };
 
 struct perf {
     struct arena *a;
-    struct map known;
-    struct stack *stacks;
-    size_t stack_count;
-    size_t stack_cap;
+    struct stacks out;
+    struct map known;  // rows of origins and of samples
+    struct origin *origins;
+    size_t origin_cap;
+    size_t label_cap;
+    str event;  // of the first sample
+    uint64_t samples;
+    uint64_t of_others;
     // the current sample
     bool open;
     str command;
+    str pid;
     struct frame *frames;  // leaf first
     size_t frame_count;
     size_t frame_cap;
@@ -196,7 +205,8 @@ static bool is_event(str line, struct event *v)
     str rest = s;
     str word = {0};
     str pid = {0};         // the last word before the time that looks like one
-    str behind_pid = {0};  // the first one's rest
+    str first_pid = {0};   // the first such word
+    str behind_pid = {0};  // its rest
     // The first word is a part of the command, even if it looks like a pid: commands may be
     // numbers.
     bool first = true;
@@ -206,10 +216,12 @@ static bool is_event(str line, struct event *v)
             // The only word is the pid if --fields left out the command.
             if (!pid.n && !is_pid(first_word(s))) return false;
             v->command = pid.n ? str_trim(str_slice(s, 0, (size_t)(pid.p - s.p))) : first_word(s);
+            v->pid = pid.n ? pid : v->command;
             return read_timed(rest, v);
         }
         if (!first && is_pid(word)) {
             if (!pid.n) {
+                first_pid = word;
                 behind_pid = rest;
                 v->command = str_trim(str_slice(s, 0, (size_t)(word.p - s.p)));
             }
@@ -217,6 +229,7 @@ static bool is_event(str line, struct event *v)
         }
         first = false;
     }
+    v->pid = first_pid;
     return pid.n && !indented && read_event(behind_pid, v);
 }
 
@@ -368,37 +381,81 @@ static void put_frame(struct perf *p, const struct frame *f)
 
 struct probe {
     const struct perf *p;
-    str text;
+    struct origin want;
 };
 
 static bool same(const void *ctx, uint32_t row)
 {
     const struct probe *probe = ctx;
-    return str_eq(probe->p->stacks[row].text, probe->text);
+    const struct origin *o = &probe->p->origins[row];
+    return str_eq(o->stack, probe->want.stack) && str_eq(o->pid, probe->want.pid) &&
+           str_eq(o->command, probe->want.command);
 }
 
-static bool count_stack(struct perf *p, str text, err *e)
+static bool add_labels(struct perf *p, const struct origin *o, err *e)
 {
-    uint64_t hash = hash_table_str(text);
-    uint32_t row = map_find(&p->known, hash, same, &(struct probe){p, text});
-    if (row != MAP_NONE) {
-        p->stacks[row].count++;
-        return true;
-    }
-    if (!arena_grow(p->a, &p->stacks, &p->stack_cap, p->stack_count + 1, sizeof *p->stacks))
+    struct profile *out = p->out.p;
+    struct profile_sample *s = &out->samples[out->sample_count - 1];
+    if (!arena_grow(p->a, &out->labels, &p->label_cap, (size_t)out->label_count + LABELS,
+                    sizeof *out->labels)) {
         return arena_fail(p->a, e);
-    // Copied, as the text is in the buffer of the line.
-    str kept = arena_str(p->a, text);
-    if (!arena_ok(p->a, e)) return false;
-    p->stacks[p->stack_count] = (struct stack){kept, 1};
-    return map_put(&p->known, hash, (uint32_t)p->stack_count++, e);
+    }
+    s->first_label = out->label_count;
+    const struct profile_label both[LABELS] = {{.key = S("comm"), .text = o->command},
+                                               {.key = S("pid"), .text = o->pid}};
+    for (size_t i = 0; i < LABELS; i++) {
+        if (both[i].text.n) out->labels[out->label_count++] = both[i];
+    }
+    s->label_count = out->label_count - s->first_label;
+    assert(out->label_count <= p->label_cap);
+    return true;
+}
+
+// A sample of the profile that counts 0 so far. The text has the root first, a profile the leaf.
+static bool add_sample(struct perf *p, const struct origin *o, err *e)
+{
+    size_t depth = 1;
+    uint32_t *leaf = NULL;
+    int64_t *count = NULL;
+    for (size_t i = 0; i < o->stack.n; i++)
+        depth += o->stack.p[i] == ';';
+    if (!stacks_sample(&p->out, depth, &leaf, &count, e)) return false;
+    str rest = o->stack;
+    for (size_t i = depth; i-- > 0;) {
+        str name = str_split(rest, ';', &rest);
+        if (!stacks_frame(&p->out, name, (str){0}, 0, &leaf[i], e)) return false;
+    }
+    return add_labels(p, o, e);
+}
+
+static bool count_stack(struct perf *p, const struct origin *want, err *e)
+{
+    struct probe probe = {p, *want};
+    // With the command as it is: in the stack its spaces are the same as '_', so without it a text
+    // could have many origins of one hash.
+    uint64_t hash = hash_table_and(hash_table_str(want->stack), hash_table_str(want->command));
+    hash = hash_table_and(hash, hash_table_str(want->pid));
+    uint32_t row = map_find(&p->known, hash, same, &probe);
+    if (row == MAP_NONE) {
+        row = p->out.p->sample_count;
+        if (!arena_grow(p->a, &p->origins, &p->origin_cap, (size_t)row + 1, sizeof *p->origins))
+            return arena_fail(p->a, e);
+        // Copied, as the stack is in the buffer of the line.
+        probe.want.stack = arena_str(p->a, want->stack);
+        if (!arena_ok(p->a, e)) return false;
+        p->origins[row] = probe.want;
+        if (!add_sample(p, &probe.want, e) || !map_put(&p->known, hash, row, e)) return false;
+    }
+    assert(row < p->out.p->sample_count);
+    p->out.p->values[row]++;
+    return true;
 }
 
 static bool end_sample(struct perf *p, err *e)
 {
     if (!p->open) return true;
     buf_clear(&p->line);
-    for (size_t i = 0; i < MIN(p->command.n, COMMAND_MAX); i++) {
+    for (size_t i = 0; i < p->command.n; i++) {
         char c = p->command.p[i];
         buf_byte(&p->line, (unsigned char)(c == ' ' || c == '\t' ? '_' : c == ';' ? ':' : c));
     }
@@ -415,7 +472,13 @@ static bool end_sample(struct perf *p, err *e)
     }
     p->open = false;
     p->frame_count = 0;
-    return buf_ok(&p->line, e) && count_stack(p, buf_view(&p->line), e);
+    bool named = p->command.p != p->pid.p;
+    struct origin origin = {.command = named ? p->command : (str){0},
+                            .pid = str_slice(p->pid, 0, digits(p->pid))};
+    if (!buf_ok(&p->line, e)) return false;
+    assert(origin.pid.n > 0);
+    origin.stack = buf_view(&p->line);
+    return count_stack(p, &origin, e);
 }
 
 static bool add_frame(struct perf *p, const struct frame *f, err *e)
@@ -428,24 +491,25 @@ static bool add_frame(struct perf *p, const struct frame *f, err *e)
     return true;
 }
 
-static bool begin_sample(struct perf *p, const struct event *v, struct perf_facts *facts, err *e)
+static bool begin_sample(struct perf *p, const struct event *v, err *e)
 {
     struct frame f;
     if (!end_sample(p, e)) return false;
-    if (facts->samples == 0) facts->event = v->name;
+    if (p->samples == 0) p->event = v->name;
     // Counts of cycles and of page faults must not be added up, so only the first event is kept.
-    if (!str_eq(v->name, facts->event)) {
-        facts->samples_of_others++;
+    if (!str_eq(v->name, p->event)) {
+        p->of_others++;
         return true;
     }
-    facts->samples++;
+    p->samples++;
     assert(!p->open && p->frame_count == 0);
     p->open = true;
-    p->command = v->command;
+    p->command = str_slice(v->command, 0, MIN(v->command.n, COMMAND_MAX));
+    p->pid = str_slice(v->pid, 0, MIN(v->pid.n, COMMAND_MAX));
     return !is_frame(v->rest, &f) || add_frame(p, &f, e);
 }
 
-static bool read_lines(struct perf *p, str text, struct perf_facts *facts, err *e)
+static bool read_lines(struct perf *p, str text, err *e)
 {
     str rest = text;
     str line = {0};
@@ -457,31 +521,34 @@ static bool read_lines(struct perf *p, str text, struct perf_facts *facts, err *
         // A sample ends at the next event, not at an empty line: perf may print one within a
         // sample. Outside of one are frames of events that are left out.
         if (is_event(line, &v))
-            ok = begin_sample(p, &v, facts, e);
+            ok = begin_sample(p, &v, e);
         else if (p->open && is_part_of_frame(line, &f))
             ok = add_frame(p, &f, e);
         if (!ok) return false;
     }
-    return end_sample(p, e);
+    if (!end_sample(p, e)) return false;
+    return p->samples > 0 ||
+           err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this text of perf script");
 }
 
-bool perf_collapse(struct arena *a, str text, struct buf *out, struct perf_facts *facts, err *e)
+bool decode_perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                 uint64_t *of_others, err *e)
 {
+    static const struct profile_type type = {S_INIT("samples"), S_INIT("count")};
     struct perf p = {.a = a};
-    *facts = (struct perf_facts){0};
-    if (text.n > TEXT_BYTES)  // so that rows have 32 bits
-        return err_set(e, ERR_RESOURCE_EXHAUSTED, "text of %zu bytes, limit 2 GiB", text.n);
     map_init(&p.known, a->budget);
     buf_init(&p.line, NULL, STACK_MAX);
-    bool ok = read_lines(&p, text, facts, e);
+    bool ok = stacks_begin(&p.out, a, bytes.n, o, &type, 1, e) && read_lines(&p, bytes, e) &&
+              stacks_finish(&p.out, e);
     assert(!ok || !p.open);
-    for (size_t i = 0; ok && i < p.stack_count; i++) {
-        buf_str(out, p.stacks[i].text);
-        buf_printf(out, " %llu\n", (unsigned long long)p.stacks[i].count);
+    if (ok) {
+        // Not the text's size, which has each stack as often as it was met.
+        p.out.p->encoded_bytes = decode_pprof_size(p.out.p);
+        *out = (struct decoded){p.out.p, 1};
     }
-    if (ok && p.stack_count == 0)
-        ok = err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this text of perf script");
+    if (of_others) *of_others = p.of_others;
+    stacks_release(&p.out);
     buf_release(&p.line);
     map_release(&p.known);
-    return ok && buf_ok(out, e);
+    return ok;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// perf.h - the text that `perf script` prints, as collapsed stacks. Pure.
+// perf.h - the text that `perf script` prints. Pure. decode_perf is in decode.h.
 //
 //     # comments
 //     command pid[/tid] [cpu] seconds.micros: [period] event:
@@ -17,22 +17,13 @@
 // ones. Each sample counts 1, whatever its period. Samples of another event than the first one are
 // left out and counted. A stack of more than 60,000 bytes loses its leaves and ends in "[truncated
 // stack]".
+//
+// Each sample has the labels `comm`, the command as it is, and `pid`. Where perf prints one number
+// it may be a thread's (the default of perf) or a process's (--fields pid), which the text does not
+// tell: it is the pid. Of "pid/tid" it is the first.
 #pragma once
 
-#include "base/arena.h"
-#include "base/buf.h"
-
-struct perf_facts {
-    str event;  // of the first sample; borrows from the text
-    uint64_t samples;
-    uint64_t samples_of_others;
-};
+#include "base/str.h"
 
 // Whether the text begins like the output of `perf script`.
 bool perf_is_script(str text);
-
-// Adds a line "stack count" for each stack, in the order in which they come first. Memory is the
-// arena's until it is released. Fails with invalid_argument: no sample; resource_exhausted: the
-// caps of arena or buf, or a text of more than 2 GiB.
-bool perf_collapse(struct arena *a, str text, struct buf *out, struct perf_facts *facts,
-                   err *e) MUST_CHECK;

@@ -2,54 +2,17 @@
 //
 // v8.c - the CPU and heap profiles of V8: trees of call frames. CPU profiles list their nodes with
 // ids, or, in the old form and in heap profiles, nest them. Chrome's traces have the list in
-// pieces, as arguments of events.
+// pieces, as arguments of events (v8_trace.c).
 //
 // Nodes are collected first, whatever the order of fields, and become stacks at the end: a node's
 // parent may come behind it, and ids may make cycles.
 #include "decode/idmap.h"
 #include "decode/json_values.h"
 #include "decode/stacks.h"
+#include "decode/v8_int.h"
 
 #define NO_PARENT SIZE_MAX
 #define NS_PER_US 1000
-
-struct v8_node {
-    str name;
-    str url;
-    int64_t line;    // from 1; 0: unknown
-    int64_t weight;  // hits or bytes
-    size_t parent;   // row, or NO_PARENT
-};
-
-struct child {
-    size_t parent;  // row
-    uint64_t id;
-};
-
-struct v8 {
-    struct json_reader json;
-    struct arena *a;
-    struct v8_node *nodes;
-    size_t node_count;
-    size_t node_cap;
-    uint64_t *ids;  // of nodes
-    size_t id_cap;
-    uint64_t *parents;  // id + 1 that a node names as its parent; 0: none
-    size_t parent_cap;
-    struct child *children;
-    size_t child_count;
-    size_t child_cap;
-    uint64_t *samples;  // ids of nodes
-    size_t sample_count;
-    size_t sample_cap;
-    int64_t *deltas;  // µs since the sample before
-    size_t delta_count;
-    size_t delta_cap;
-    double start_us;
-    double end_us;
-    bool heap;
-    bool has_nodes;
-};
 
 static bool whole(struct v8 *v, double n, const char *what, int64_t *out, err *e)
 {
@@ -95,7 +58,7 @@ static bool add_child(struct v8 *v, size_t parent, uint64_t id, err *e)
 {
     if (!arena_grow(v->a, &v->children, &v->child_cap, v->child_count + 1, sizeof *v->children))
         return arena_fail(v->a, e);
-    v->children[v->child_count++] = (struct child){parent, id};
+    v->children[v->child_count++] = (struct v8_child){parent, id};
     return true;
 }
 
@@ -249,8 +212,7 @@ static bool read_deltas(struct v8 *v, err *e)
 
 // ---- objects
 
-// A field of a profile, or of the arguments of a trace's event.
-static bool profile_field(struct v8 *v, err *e)
+bool v8_field(struct v8 *v, err *e)
 {
     str key = v->json.text;
     if (str_is(key, "nodes")) return read_list_of_nodes(v, e);
@@ -264,11 +226,11 @@ static bool profile_field(struct v8 *v, err *e)
                                               : json_broken(&v->json, "a node", e);
 }
 
-static bool profile_fields(struct v8 *v, err *e)
+bool v8_fields(struct v8 *v, err *e)
 {
     enum json_token t = json_next(&v->json);
     for (; t == JSON_KEY; t = json_next(&v->json)) {
-        if (!profile_field(v, e)) return false;
+        if (!v8_field(v, e)) return false;
     }
     return t == JSON_OBJECT_END || json_broken(&v->json, "a field", e);
 }
@@ -391,8 +353,8 @@ static bool add_stacks(struct v8 *v, struct stacks *s, err *e)
     return true;
 }
 
-static bool finish(struct v8 *v, size_t bytes, const struct decode_options *o, struct decoded *out,
-                   err *e)
+bool v8_finish(struct v8 *v, size_t bytes, const struct decode_options *o, struct profile **out,
+               err *e)
 {
     static const struct profile_type cpu[] = {{S_INIT("samples"), S_INIT("count")},
                                               {S_INIT("wall"), S_INIT("nanoseconds")}};
@@ -406,7 +368,9 @@ static bool finish(struct v8 *v, size_t bytes, const struct decode_options *o, s
     double duration = (v->end_us - v->start_us) * NS_PER_US;
     if (duration > 0 && !json_whole(duration, &s.p->duration_ns)) s.p->duration_ns = 0;
     if (!v->heap) s.p->period_type = cpu[1];
-    *out = (struct decoded){s.p, 1};
+    // Not the text's size, which names every node's function and file again.
+    s.p->encoded_bytes = decode_pprof_size(s.p);
+    *out = s.p;
     return true;
 }
 
@@ -416,9 +380,12 @@ static bool decode(struct arena *a, str bytes, bool heap, const struct decode_op
     struct v8 v = {.a = a, .heap = heap};
     json_reader_init(&v.json, a, bytes);
     if (json_next(&v.json) != JSON_OBJECT) return json_broken(&v.json, "an object", e);
-    if (!profile_fields(&v, e)) return false;
+    if (!v8_fields(&v, e)) return false;
     if (json_next(&v.json) != JSON_END) return json_broken(&v.json, "one object", e);
-    return finish(&v, bytes.n, o, out, e);
+    struct profile *p = NULL;
+    if (!v8_finish(&v, bytes.n, o, &p, e)) return false;
+    *out = (struct decoded){p, 1};
+    return true;
 }
 
 bool decode_cpuprofile(struct arena *a, str bytes, const struct decode_options *o,

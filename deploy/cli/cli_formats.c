@@ -14,7 +14,7 @@ const struct format_row format_rows[FORMAT_ID_COUNT] = {
 };
 
 const struct agent_row agent_rows[] = {
-#define AGENT(name, language, works, how, note) {name, language, works, how, note},
+#define AGENT(name, language, works, how, note) {name, language, AGENT_##works, how, note},
 #include "decode/formats.def"
 };
 const size_t agent_row_count = COUNT(agent_rows);
@@ -45,8 +45,9 @@ void formats_put_text(struct buf *b)
     buf_z(b, "\nAgents\n");
     for (size_t i = 0; i < agent_row_count; i++) {
         const struct agent_row *a = &agent_rows[i];
-        buf_printf(b, "  %-8s %s (%s)\n           %s%s%s\n", a->works ? "works" : "not yet",
-                   a->name, a->language, a->how, a->how[0] ? "; " : "", a->note);
+        static const char *const works[] = {"not yet", "expected", "works"};
+        buf_printf(b, "  %-8s %s (%s)\n           %s%s%s\n", works[a->works], a->name, a->language,
+                   a->how, a->how[0] ? "; " : "", a->note);
     }
 }
 
@@ -85,7 +86,8 @@ void formats_put_json(struct buf *b)
         put_field(b, "name", a->name);
         buf_z(b, ", ");
         put_field(b, "language", a->language);
-        put_works(b, a->works);
+        put_works(b, a->works != AGENT_NO);
+        buf_printf(b, "\"tested\": %s, ", a->works == AGENT_YES ? "true" : "false");
         put_field(b, "how", a->how);
         buf_z(b, ", ");
         put_field(b, "note", a->note);
@@ -102,8 +104,9 @@ void formats_put_markdown(struct buf *b)
              "|---|---|---|---|\n");
     for (size_t i = 0; i < agent_row_count; i++) {
         const struct agent_row *a = &agent_rows[i];
-        buf_printf(b, "| %s | %s | %s | %s%s%s |\n", a->name, a->language,
-                   a->works ? "yes" : "not yet", a->how, a->how[0] ? "; " : "", a->note);
+        static const char *const works[] = {"not yet", "expected", "yes"};
+        buf_printf(b, "| %s | %s | %s | %s%s%s |\n", a->name, a->language, works[a->works], a->how,
+                   a->how[0] ? "; " : "", a->note);
     }
     buf_z(b, "\n| format | files | works | |\n|---|---|---|---|\n");
     for (size_t i = 0; i < FORMAT_ID_COUNT; i++) {

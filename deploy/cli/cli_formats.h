@@ -20,10 +20,17 @@ struct format_row {
     const char *note;
 };
 
+// Whether an agent works: formats.def says what EXPECTED means.
+enum agent_works {
+    AGENT_NO,
+    AGENT_EXPECTED,
+    AGENT_YES
+};
+
 struct agent_row {
     const char *name;
     const char *language;
-    bool works;
+    enum agent_works works;
     const char *how;  // the agent's setting for the server's address; empty if it does not work
     const char *note;
 };

@@ -6,28 +6,12 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
-#include "decode/perf.h"
 #include "deploy/cli/cli_files.h"
 #include "model/flamegraph.h"
 
 #define FILE_MAX ((size_t)2 << 30)
 
 // ---- reading
-
-static bool decode_script(struct arena *a, struct profiles *p, str text,
-                          const struct decode_options *o, err *e)
-{
-    struct buf collapsed;
-    struct perf_facts facts;
-    bool cut = false;
-    buf_init(&collapsed, NULL, FILE_MAX);
-    bool ok = perf_collapse(a, text, &collapsed, &facts, e);
-    // The profile borrows from the text, which is therefore the arena's.
-    str kept = ok ? arena_str(a, buf_view(&collapsed)) : (str){0};
-    p->left_out = facts.samples_of_others;
-    buf_release(&collapsed);
-    return ok && arena_ok(a, e) && decode_folded(a, kept, o, &p->decoded, &cut, e);
-}
 
 static bool decode_recording(struct arena *a, struct profiles *p, str bytes,
                              const struct decode_options *o, const str **names, err *e)
@@ -79,7 +63,7 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
     case UPLOAD_LINES:
         return decode_lines(a, bytes, o, d, e);
     case UPLOAD_PERF:
-        return decode_script(a, p, bytes, o, e);
+        return decode_perf(a, bytes, o, d, &p->left_out, e);
     case UPLOAD_JFR:
         return decode_recording(a, p, bytes, o, names, e);
     case UPLOAD_SPEEDSCOPE:
@@ -94,6 +78,8 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
         return decode_heapprofile(a, bytes, o, d, e);
     case UPLOAD_LEGACY:
         return decode_legacy(a, bytes, o, d, e);
+    case UPLOAD_CHROME:
+        return decode_chrome(a, bytes, o, d, e);
     case UPLOAD_OTLP:
         return decode_export(a, p, bytes, o, names, e);
     case UPLOAD_AUTO:

@@ -18,6 +18,7 @@
 #define DECODED_MAX     ((size_t)4 << 30)
 #define PATH_MAX_       ((size_t)64 << 10)
 #define SNIFF_BYTES     ((size_t)64 << 10)
+#define KEY_SPACES      16  // between a key and its colon
 #define GZIP_LEVEL      3
 #define PPROF_TIME      9u  // field time_nanos
 #define FOLDED_LINE_MAX ((size_t)65535)
@@ -43,6 +44,7 @@ static const struct {
     [UPLOAD_CPUPROFILE] = {S_INIT("cpuprofile")},
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
     [UPLOAD_LEGACY] = {S_INIT("legacy")},
+    [UPLOAD_CHROME] = {S_INIT("chrome")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -81,10 +83,34 @@ static bool is_pprof(str bytes)
     return !r.fault && sample;
 }
 
+static bool has_key(str bytes, const char *quoted)
+{
+    str rest = bytes;
+    size_t n = strlen(quoted);
+    const char *at = NULL;
+    // A function may be called so too, but then it is a value.
+    while (rest.n && (at = memmem(rest.p, rest.n, quoted, n))) {
+        rest = str_slice(rest, (size_t)(at - rest.p) + n, rest.n);
+        if (str_starts(str_trim(str_slice(rest, 0, KEY_SPACES)), S(":"))) return true;
+    }
+    return false;
+}
+
+// A list of objects that are events of a trace. Collapsed stacks may begin with '[', but not so.
+static bool is_trace_list(str bytes)
+{
+    str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    return str_starts(head, S("[")) && str_starts(str_trim(str_slice(head, 1, head.n)), S("{")) &&
+           has_key(bytes, "\"ph\"");
+}
+
 // Formats in JSON are told apart by names that only they have. Their place in the object is free,
 // and some files have it last.
 static enum upload_format json_format(str bytes)
 {
+    if (is_trace_list(bytes)) return UPLOAD_CHROME;
+    if (!str_starts(str_trim(str_slice(bytes, 0, SNIFF_BYTES)), S("{"))) return UPLOAD_AUTO;
+    if (has_key(bytes, "\"traceEvents\"")) return UPLOAD_CHROME;
     if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
     if (str_contains(bytes, S("\"resourceProfiles\""))) return UPLOAD_OTLP;
     if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;
@@ -96,7 +122,7 @@ static enum upload_format json_format(str bytes)
 bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
-    str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    enum upload_format json = UPLOAD_AUTO;
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
     if (jfr_is(bytes)) {
         *format = UPLOAD_JFR;
@@ -105,8 +131,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     // Formats that are known but cannot be read are refused by their names, which helps more than
     // the list of those that can.
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
-    if (str_starts(trimmed, S("{")) && json_format(bytes) != UPLOAD_AUTO) {
-        *format = json_format(bytes);
+    if ((json = json_format(bytes)) != UPLOAD_AUTO) {
+        *format = json;
     } else if (legacy_is(bytes)) {
         // Before collapsed stacks: "goroutine profile: total 9" ends in a number too.
         *format = UPLOAD_LEGACY;
@@ -121,7 +147,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     } else {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
-                       "nor speedscope nor OTLP nor a profile of V8, gperftools or jemalloc; "
+                       "nor speedscope nor OTLP nor a profile of V8, gperftools or jemalloc nor a "
+                       "trace of Chrome; "
                        "`flametree formats` lists all formats");
     }
     return true;
@@ -336,11 +363,17 @@ static bool speedscope_suffix(const struct upload_options *o, str bytes, str *su
     return ok;
 }
 
+// Formats whose types /ingest does not take from the suffix of a name.
+static bool has_types(enum upload_format format)
+{
+    return format == UPLOAD_JFR || format == UPLOAD_CHROME;
+}
+
 static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
                         struct upload *out, err *e)
 {
     assert(out->format != UPLOAD_AUTO && out->format != UPLOAD_PPROF);
-    bool typed = out->format != UPLOAD_JFR;  // which has types of its own
+    bool typed = !has_types(out->format);
     str suffix = !typed ? (str){0} : o->name.n ? o->name : S("cpu");
     if (out->format == UPLOAD_SPEEDSCOPE && !speedscope_suffix(o, bytes, &suffix, e)) return false;
     struct buf name;
@@ -351,8 +384,7 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     // Written also if the name failed: a buffer may be filled in vain, and the one check is below.
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
-    // Text of perf was collapsed before: servers do not know it.
-    str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
+    str format = formats[out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
     uint64_t rate = typed || o->sample_rate_given ? o->sample_rate : JFR_RATE;
@@ -387,21 +419,19 @@ static bool check_folded(str text, err *e)
     return true;
 }
 
-// The body becomes collapsed stacks.
-static bool collapse(struct upload *out, str plain, err *e)
+// Text of perf script is read here too: a server does not tell how many samples it left out.
+static bool check_perf(struct upload *out, str plain, err *e)
 {
-    assert(!out->body.p);
+    const struct decode_options o = {.inflated_max = INFLATED_MAX};
     struct arena a;
-    struct perf_facts facts;
+    struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
-    buf_init(&out->body, NULL, INFLATED_MAX);
-    bool ok = perf_collapse(&a, plain, &out->body, &facts, e);
-    out->left_out = facts.samples_of_others;
+    bool ok = decode_perf(&a, plain, &o, &d, &out->left_out, e);
     arena_release(&a);
     return ok;
 }
 
-// Formats that servers do not take through /ingest get there as pprof.
+// Formats that are sent as pprof (cli_upload.h says why).
 static bool is_converted(enum upload_format format)
 {
     return format == UPLOAD_CPUPROFILE || format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
@@ -450,18 +480,17 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         out->format = UPLOAD_PPROF;
         bytes = plain = buf_view(&pprof);
     }
-    if (ok && out->format == UPLOAD_JFR && o->name.n) {
-        ok = err_set(e, ERR_INVALID_ARGUMENT, "--name %.*s: a JFR recording has types of its own",
-                     STR(o->name));
+    if (ok && has_types(out->format) && o->name.n) {
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "--name %.*s: %s has types of its own", STR(o->name),
+                     out->format == UPLOAD_JFR ? "a JFR recording" : "a trace of Chrome");
     }
+    if (ok && out->format == UPLOAD_PERF) ok = check_perf(out, plain, e);
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {
         ok = make_pprof(a, o, service, bytes, plain, out, e);
     } else if (ok && out->format == UPLOAD_OTLP) {
         ok = cli_otlp_make(a, o, plain, out, e);
-    } else if (ok && out->format == UPLOAD_PERF) {
-        ok = collapse(out, plain, e) && make_ingest(a, o, service, buf_view(&out->body), out, e);
     } else if (ok) {
         ok = make_ingest(a, o, service, plain, out, e);
         if (inflated.n) {

@@ -15,7 +15,6 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
-#include "decode/perf.h"
 #include "intake/lexicon.h"
 #include "intake/pipeline.h"
 #include "service/process.h"
@@ -235,18 +234,10 @@ static bool folded(struct arena *a, str bytes, const struct decode_options *o, s
     return decode_folded(a, bytes, o, out, NULL, e);
 }
 
-// The client's part of it; what servers get is folded.
 static bool perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                  err *e)
 {
-    struct perf_facts facts;
-    struct buf text;
-    (void)o;
-    buf_init(&text, NULL, BYTES_MAX);
-    bool ok = perf_collapse(a, bytes, &text, &facts, e);
-    out->count = ok;
-    buf_release(&text);
-    return ok;
+    return decode_perf(a, bytes, o, out, NULL, e);
 }
 
 static bool jfr(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
@@ -286,6 +277,7 @@ static const struct {
                {"speedscope", decode_speedscope},
                {"cpuprofile", decode_cpuprofile},
                {"heapprofile", decode_heapprofile},
+               {"chrome", decode_chrome},
                {"folded", folded},
                {"lines", decode_lines},
                {"perf", perf},

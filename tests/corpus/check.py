@@ -151,8 +151,10 @@ def check_perf(program, name, expected):
     head, *samples = dump(program, "perf", os.path.join(CORPUS, name))
     if "error" in head:
         return ["refused: %s" % head["message"]]
-    counts = Counter({";".join(reversed(s["stack"])): s["values"][0] for s in samples})
-    wrong = []
+    counts = Counter()  # of all processes
+    for s in samples:
+        counts[";".join(reversed(s["stack"]))] += s["values"][0]
+    wrong = ["a sample without pid"] if any("pid" not in dict(s["labels"]) for s in samples) else []
     if expected.get("sum") and sum(counts.values()) != expected["sum"]:
         wrong.append("%d samples, expected %d" % (sum(counts.values()), expected["sum"]))
     golden = os.path.join(CORPUS, "perf/golden", os.path.basename(name).replace(".perf.txt", ".collapsed-all.golden.txt"))

@@ -10,7 +10,6 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
-#include "decode/perf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,19 +126,6 @@ static void put_sample(struct buf *b, const struct profile *p, uint32_t row)
     buf_z(b, "]}\n");
 }
 
-// Text of `perf script` as a client collapses it and a server reads the result.
-static bool decode_perf(struct arena *a, str bytes, struct decoded *d, err *e)
-{
-    struct decode_options o = {0};
-    struct perf_facts facts;
-    struct buf text;
-    buf_init(&text, NULL, SIZE_MAX / 2);
-    bool ok = perf_collapse(a, bytes, &text, &facts, e);
-    str kept = arena_str(a, buf_view(&text));
-    buf_release(&text);
-    return ok && arena_ok(a, e) && decode_folded(a, kept, &o, d, NULL, e);
-}
-
 // At the rate that the facts are computed with.
 static bool decode_recording(struct arena *a, str bytes, struct decoded *d, err *e)
 {
@@ -153,7 +139,7 @@ static bool decode_recording(struct arena *a, str bytes, struct decoded *d, err 
 static bool decode_file(struct arena *a, const char *format, str bytes, struct decoded *d, err *e)
 {
     struct decode_options o = {0};
-    if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, d, e);
+    if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, &o, d, NULL, e);
     if (strcmp(format, "jfr") == 0) return decode_recording(a, bytes, d, e);
     if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
     if (strcmp(format, "legacy") == 0) return decode_legacy(a, bytes, &o, d, e);
@@ -161,6 +147,7 @@ static bool decode_file(struct arena *a, const char *format, str bytes, struct d
     if (strcmp(format, "tree") == 0) return decode_tree(a, bytes, &o, d, e);
     if (strcmp(format, "cpuprofile") == 0) return decode_cpuprofile(a, bytes, &o, d, e);
     if (strcmp(format, "heapprofile") == 0) return decode_heapprofile(a, bytes, &o, d, e);
+    if (strcmp(format, "chrome") == 0) return decode_chrome(a, bytes, &o, d, e);
     if (strcmp(format, "speedscope") == 0) return decode_speedscope(a, bytes, &o, d, e);
     if (strcmp(format, "pprof-repair") == 0) o.repair_zero_function_ids = true;
     if (strcmp(format, "pprof-4mb") == 0) o.inflated_max = 4 << 20;

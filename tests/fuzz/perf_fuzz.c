@@ -1,34 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text of `perf script` that is collapsed is collapsed text that decodes, with as many samples as
-// were counted.
+// Text of `perf script`: each sample of the profile counts at least one of the text, has the
+// process as a label and perhaps the command, and no two have the same stack, process and command.
+// Written as pprof and read again it is the same.
 #include "decode/decode.h"
 #include "decode/perf.h"
 
 #include <stdlib.h>
 
+#define CHECK(c)           \
+    do {                   \
+        if (!(c)) abort(); \
+    } while (0)
+
+#define COMPARED 50u  // samples; each with each
+
+static str label_of(const struct profile *p, const struct profile_sample *s, const char *key)
+{
+    for (uint32_t i = 0; i < s->label_count; i++) {
+        CHECK(s->first_label + i < p->label_count);
+        if (str_is(p->labels[s->first_label + i].key, key))
+            return p->labels[s->first_label + i].text;
+    }
+    return (str){0};
+}
+
+static str name_of(const struct profile *p, const struct profile_sample *s, uint32_t k)
+{
+    const struct profile_location *l = &p->locations[p->stack_locations[s->first_location + k]];
+    CHECK(l->line_count == 1);
+    return p->functions[p->lines[l->first_line].function].name;
+}
+
+static bool same(const struct profile *p, const struct profile_sample *s, const struct profile *q,
+                 const struct profile_sample *t)
+{
+    if (s->location_count != t->location_count) return false;
+    for (uint32_t k = 0; k < s->location_count; k++) {
+        if (!str_eq(name_of(p, s, k), name_of(q, t, k))) return false;
+    }
+    return str_eq(label_of(p, s, "comm"), label_of(q, t, "comm")) &&
+           str_eq(label_of(p, s, "pid"), label_of(q, t, "pid"));
+}
+
+static void check(const struct profile *p)
+{
+    CHECK(p->type_count == 1 && p->sample_count > 0);
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        const struct profile_sample *s = &p->samples[i];
+        str pid = label_of(p, s, "pid");
+        CHECK(p->values[i] > 0 && s->location_count > 0 && pid.n > 0);
+        for (size_t k = 0; k < pid.n; k++)
+            CHECK(pid.p[k] >= '0' && pid.p[k] <= '9');
+        for (uint32_t k = 0; k < i && i < COMPARED; k++)
+            CHECK(!same(p, s, p, &p->samples[k]));
+    }
+}
+
+static void compare(const struct profile *p, const struct profile *q)
+{
+    CHECK(p->sample_count == q->sample_count);
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        CHECK(same(p, &p->samples[i], q, &q->samples[i]) && p->values[i] == q->values[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct decode_options no_options;
+    static const struct decode_options any;
     struct arena a;
-    struct buf text;
-    struct perf_facts facts;
+    struct buf pprof;
     struct decoded d = {0};
+    struct decoded again = {0};
+    uint64_t of_others = 0;
     err e = {0};
-    bool cut = false;
     arena_init(&a, NULL, 256 << 20);
-    buf_init(&text, NULL, 64 << 20);
+    buf_init(&pprof, NULL, 64 << 20);
     str bytes = str_make(data, size);
     (void)perf_is_script(bytes);
-    if (perf_collapse(&a, bytes, &text, &facts, &e) && size < 60000) {
-        if (!decode_folded(&a, buf_view(&text), &no_options, &d, &cut, &e) || cut) abort();
-        uint64_t samples = 0;
-        for (uint32_t i = 0; i < d.profiles->sample_count; i++)
-            samples += (uint64_t)d.profiles->values[i];
-        if (samples != facts.samples) abort();
+    if (decode_perf(&a, bytes, &any, &d, &of_others, &e)) {
+        check(d.profiles);
+        // pprof refuses names that are not UTF-8.
+        if (decode_put_pprof(&a, d.profiles, &pprof, &e) &&
+            decode_pprof(&a, buf_view(&pprof), &any, &again, NULL, &e))
+            compare(d.profiles, again.profiles);
     }
-    buf_release(&text);
+    buf_release(&pprof);
     arena_release(&a);
     return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte chooses a CPU or a heap profile. What decodes, written as pprof, is read as a
-// profile with the same stacks and values.
+// The first byte chooses a CPU profile, a heap profile or a trace. What decodes, written as pprof,
+// is read as a profile with the same stacks and values.
 #include "decode/decode.h"
 
 #include <stdlib.h>
@@ -45,11 +45,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&a, NULL, 64 << 20);
     buf_init(&pprof, NULL, 64 << 20);
     str bytes = str_make(data + 1, size - 1);
-    bool ok = data[0] == 'H' ? decode_heapprofile(&a, bytes, &any, &d, &e)
-                             : decode_cpuprofile(&a, bytes, &any, &d, &e);
-    if (ok && decode_put_pprof(&a, d.profiles, &pprof, &e)) {
+    bool ok = data[0] == 'H'   ? decode_heapprofile(&a, bytes, &any, &d, &e)
+              : data[0] == 'T' ? decode_chrome(&a, bytes, &any, &d, &e)
+                               : decode_cpuprofile(&a, bytes, &any, &d, &e);
+    if (ok) CHECK(d.count > 0);
+    for (size_t i = 0; ok && i < d.count; i++) {
+        buf_clear(&pprof);
+        ok = decode_put_pprof(&a, &d.profiles[i], &pprof, &e);
+        if (!ok) break;
         if (decode_pprof(&a, buf_view(&pprof), &any, &again, NULL, &e))
-            compare(d.profiles, again.profiles);
+            compare(&d.profiles[i], again.profiles);
         else if (e.code != ERR_RESOURCE_EXHAUSTED)
             abort();
     }

@@ -139,6 +139,28 @@ def test_what_is_wrong_is_said(heap, tmp_path):
     assert status == 2 and "not for a terminal" in shown
 
 
+def test_perf_script_keeps_command_and_process_in_pprof(tmp_path):
+    text, out = tmp_path / "x.perf", tmp_path / "x.pb"
+    text.write_text("shop 77 1.5: 1 c:\n\t12 f (/a)\n\nshop 78 1.5: 1 c:\n\t12 f (/a)\n\nshop 78 1.6: 1 faults:\n\t12 f (/a)\n")
+    assert ok("convert", str(text), "-", "--to", "folded") == "shop;f 2\n"
+    said = run("convert", str(text), str(out))
+    assert said.returncode == 0 and "other events" in said.stderr, said
+    message = out.read_bytes()
+    assert all(word in message for word in (b"comm", b"pid", b"shop", b"77", b"78"))
+
+
+def test_a_trace_of_chrome_has_a_profile_for_each_thread(tmp_path):
+    def piece(pid, function):
+        nodes = [{"id": 1, "callFrame": {"functionName": function, "url": "", "lineNumber": -1}}]
+        return {"name": "ProfileChunk", "ph": "P", "pid": pid, "id": "0x%d" % pid, "ts": 1, "args": {"data": {"cpuProfile": {"nodes": nodes, "samples": [1, 1]}, "timeDeltas": [0, 3]}}}
+    path = tmp_path / "trace.json"
+    path.write_text("[\n" + ",\n".join(json.dumps(e) for e in (piece(1, "a"), piece(2, "b"))))
+    assert ok("convert", str(path), "-", "--to", "folded", "--type", "0x1 wall") == "a 3000\n"
+    assert ok("convert", str(path), "-", "--to", "folded", "--type", "0x2 samples") == "b 2\n"
+    assert len(json.loads(ok("convert", str(path), "-", "--to", "speedscope"))["profiles"]) == 4
+    assert "b" in ok("flame", str(path), "--type", "0x2 wall") and "a" in ok("top", str(path), "--type", "0x1 wall")
+
+
 # Refused by the decoder; with negative sums; with samples without a stack, which count in no flame graph (docs/formats/flamegraph.md).
 LEFT_OUT = {"pprof/invalid-utf8.pb.gz", "pprof/dotnet-73-function-ids-0.pb", "pprof/go-alloc-space-delta-negative.pb.gz", "pprof/php-wordpress.pb", "pprof/python-austin.pb"}
 

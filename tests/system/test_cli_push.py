@@ -119,6 +119,30 @@ def test_profiles_of_v8_are_found_from_their_bytes(url, tmp_path):
     assert ok("query", "-s", heap, "-F", "folded", url=url) == "(root);alloc 64\n"
 
 
+TRACE = [
+    {"args": {"name": "CrRendererMain"}, "name": "thread_name", "ph": "M", "pid": 7, "tid": 8, "ts": 0},
+    {"args": {"data": {"startTime": 5}}, "name": "Profile", "ph": "P", "pid": 7, "tid": 8, "id": "0x1", "ts": 5},
+    {"args": {"data": {"cpuProfile": {"nodes": [v8_node(1, "(root)"), v8_node(2, "traceEvents", parent=1)], "samples": [2, 1]}, "timeDeltas": [10, 20]}},
+     "name": "ProfileChunk", "ph": "P", "pid": 7, "tid": 99, "id": "0x1", "ts": 9},
+]
+
+
+@pytest.mark.parametrize("text", [json.dumps(TRACE), json.dumps(TRACE)[:-1] + ",\n", json.dumps({"traceEvents": TRACE}, indent=1)], ids=["list", "no-end", "object"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_traces_of_chrome_are_found_from_their_bytes(url, tmp_path, text, packed):
+    name, path = unique("cli"), tmp_path / "trace.json"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    ok("push", str(path), "-l", "service_name=" + name, url=url)
+    assert ok("query", "-s", name, "--type", "wall:wall:nanoseconds:wall:nanoseconds", "-F", "folded", url=url) == "(root);traceEvents 20000\n"
+    assert ok("labels", "profile_name", "-s", name, url=url) == "CrRendererMain\n" and ok("labels", "pid", "-s", name, url=url) == "7\n"
+    assert "a trace of Chrome has types of its own" in fails(1, "push", str(path), "--name", "cpu", url=url)
+
+
+def test_a_trace_without_a_cpu_profile_is_refused(url, tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps(TRACE[:2]))
+    assert "there is no CPU profile in this trace" in fails(1, "push", str(tmp_path / "trace.json"), url=url)
+
+
 def test_profiles_before_pprof_are_found_from_their_bytes(url, tmp_path):
     (tmp_path / "goroutines.txt").write_text(
         "goroutine profile: total 3\n2 @ 0x5 0x9\n#\t0x4\tmain.wait+0x1\t/m.go:3\n#\t0x8\tmain.main+0x2\t/m.go:9\n\n"
@@ -142,10 +166,11 @@ UPLOADS = {
     "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
     "folded": ("/ingest?format=folded", b"main;work 1\n"),
     "lines": ("/ingest?format=lines", b"main;work\n"),
-    "perf": None,  # only the client knows these
-    "cpuprofile": None,
-    "heapprofile": None,
-    "legacy": None,
+    "perf": ("/ingest?format=perf", b"shop 7 1.5: 1 c:\n\t12 f (/a)\n"),
+    "cpuprofile": ("/ingest?format=cpuprofile", json.dumps({"nodes": [v8_node(1, "(root)")], "samples": [1]}).encode()),
+    "heapprofile": ("/ingest?format=heapprofile", json.dumps({"head": v8_node(1, "(root)", selfSize=1)}).encode()),
+    "legacy": ("/ingest?format=legacy", b"goroutine profile: total 1\n1 @ 0x5 0x9\n"),
+    "chrome": ("/ingest?format=chrome", json.dumps(TRACE).encode()),
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
     "trie": ("/ingest?format=trie", b""),
@@ -158,8 +183,6 @@ def test_formats_are_as_the_table_says(url):
     formats = json.loads(ok("formats", "-F", "json"))["formats"]
     assert [f["name"] for f in formats if f["name"] not in UPLOADS] == []
     for f in formats:
-        if UPLOADS[f["name"]] is None:
-            continue
         path, body = UPLOADS[f["name"]]
         headers = {"Content-Type": "application/x-protobuf"} if f["name"] == "otlp" else {}
         request = urllib.request.Request(url.push + path + "&name=" + unique("format"), data=body, headers=headers, method="POST")
@@ -187,12 +210,39 @@ shop  77 [001] 12.510000:     1 faults:
 """
 
 
+def stored(url, name):
+    """What there is of a service: the stacks of each type, and the labels of its series besides the agent's name."""
+    types = sorted(ok("types", "-s", name, url=url).split())
+    keys = sorted(set(ok("labels", "-s", name, url=url).split()) - {"pyroscope_spy", "service_name", "__service_name__"})
+    return {t: sorted(ok("query", "-s", name, "--type", t, "-F", "folded", url=url).splitlines()) for t in types}, {k: sorted(ok("labels", k, "-s", name, url=url).splitlines()) for k in keys}
+
+
+@pytest.mark.parametrize("format", ["perf", "cpuprofile", "heapprofile", "legacy", "chrome"])
+def test_push_stores_what_ingest_stores(url, tmp_path, format):
+    """Also of formats that the client makes pprof of."""
+    pushed, sent = unique("cli"), unique("cli")
+    files = {
+        "perf": PERF.encode(), "chrome": json.dumps(TRACE).encode(),
+        "cpuprofile": json.dumps({"nodes": [v8_node(1, "(root)", [2], hitCount=1), v8_node(2, "", hitCount=2)], "startTime": 5, "endTime": 905, "samples": [1, 2, 2], "timeDeltas": [1, 2, 3]}).encode(),
+        "heapprofile": json.dumps({"head": v8_node(1, "(root)", [v8_node(2, "alloc", selfSize=64)], selfSize=0)}).encode(),
+        "legacy": b"heap profile: 1: 8 [2: 16] @ heap/1\n1: 8 [2: 16] @ 0x10 0x20\n#\t0xf\tmain.make+0x1\t/m.go:3\n#\t0x1f\tmain.main+0x2\t/m.go:9\n",
+    }
+    (tmp_path / "x").write_bytes(files[format])
+    ok("push", str(tmp_path / "x"), "-l", "service_name=" + pushed, url=url)
+    request = urllib.request.Request("%s/ingest?format=%s&sampleRate=100&name=%s" % (url.push, format, sent), data=files[format], method="POST")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200
+    assert stored(url, pushed) == stored(url, sent)
+    assert stored(url, sent)[0]
+
+
 @pytest.mark.parametrize("options", [(), ("--format", "perf")])
-def test_text_of_perf_script_is_collapsed(url, options):
+def test_text_of_perf_script_is_found_from_its_bytes(url, options):
     name = unique("perf")
     said = run("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", *options, data=PERF, url=url)
     assert said.returncode == 0 and "1 samples of other events than the first are not sent" in said.stderr, said
     assert sorted(ok("query", "-s", name, "-F", "folded", url=url).splitlines()) == ["shop;main;do_read_[k] 1", "shop;main;work 1"]
+    assert ok("labels", "comm", "-s", name, url=url) == "shop\n" and ok("labels", "pid", "-s", name, url=url) == "77\n"
     assert "no sample in this text" in fails(1, "push", "--format", "perf", "-", data="hello\n", url=url)
 
 

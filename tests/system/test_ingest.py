@@ -154,6 +154,121 @@ def test_counts_of_a_stack_may_be_taken_back(s):
     assert s.stacks(service, "memory:alloc_objects:count::") == {"a;b": 2, "d": 2}
 
 
+# ---- files of other tools
+
+FRAME = "\t401b97 work+0x1f (/usr/bin/shop)\n\t401b00 main+0x2 (/usr/bin/shop)\n\n"
+PERF = "shop  77/77 [001] 12.5: 1 cycles:\n" + FRAME + "shop  77/79 [001] 12.5: 1 cycles:\n" + FRAME + "a b  80/80 [001] 12.6: 1 cycles:\n" + FRAME + "shop 77/77 12.7: 1 faults:\n" + FRAME
+WALL = "wall:wall:nanoseconds:wall:nanoseconds"
+
+
+def v8_node(id, name, **more):
+    return {"id": id, "callFrame": {"functionName": name, "scriptId": "0", "url": "file:///app.js", "lineNumber": 3, "columnNumber": 0}, **more}
+
+
+def piece(pid, ts, nodes, samples, deltas, id="0x1"):
+    return {"args": {"data": {"cpuProfile": {"nodes": nodes, "samples": samples}, "timeDeltas": deltas}}, "name": "ProfileChunk", "ph": "P", "pid": pid, "tid": 99, "id": id, "ts": ts}
+
+
+CPUPROFILE = json.dumps({"nodes": [v8_node(1, "(root)", children=[2]), v8_node(2, "work")], "startTime": 5, "endTime": 905, "samples": [2, 1, 2], "timeDeltas": [100, 200, 300]})
+HEAPPROFILE = json.dumps({"head": v8_node(1, "(root)", selfSize=0, children=[v8_node(2, "alloc", selfSize=64, children=[])])})
+TRACE = [
+    {"args": {"name": "CrRendererMain"}, "name": "thread_name", "ph": "M", "pid": 7, "tid": 8, "ts": 0},
+    {"args": {"data": {"startTime": 5}}, "name": "Profile", "ph": "P", "pid": 7, "tid": 8, "id": "0x1", "ts": 5},
+    {"args": {"data": {"url": "x"}}, "name": "RunTask", "ph": "X", "pid": 7, "tid": 8, "ts": 6, "dur": 1},
+    piece(7, 9, [v8_node(1, "(root)"), v8_node(2, "work", parent=1)], [2, 1], [10, 20]),
+    piece(7, 12, [v8_node(3, "leaf", parent=2)], [3, 2], [30, 40]),
+    piece(6, 9, [v8_node(1, "(root)")], [1, 1], [0, 5]),
+]
+LEGACY = "goroutine profile: total 3\n2 @ 0x5 0x9\n#\t0x4\tmain.wait+0x1\t/m.go:3\n#\t0x8\tmain.main+0x2\t/m.go:9\n\n1 @ 0x9\n#\t0x8\tmain.main+0x2\t/m.go:9\n"
+HEAP = "heap profile: 1: 8 [2: 16] @ heap/1\n1: 8 [2: 16] @ 0x10 0x20\n"
+
+TOOLS = [
+    ("perf", PERF, {CPU: {"shop;main;work": 20_000_000, "a_b;main;work": 10_000_000}}),
+    ("legacy", LEGACY, {"goroutines:goroutine:count:goroutine:count": {"main.main": 1, "main.main;main.wait": 2}}),
+    ("cpuprofile", CPUPROFILE, {WALL: {"(root)": 300_000, "(root);work": 200_000}, "wall:samples:count:wall:nanoseconds": {"(root)": 1, "(root);work": 2}}),
+    ("heapprofile", HEAPPROFILE, {"memory:inuse_space:bytes::": {"(root);alloc": 64}}),
+    ("chrome", json.dumps(TRACE), {WALL: {"(root)": 35_000, "(root);work": 20_000, "(root);work;leaf": 40_000},
+                                   "wall:samples:count:wall:nanoseconds": {"(root)": 3, "(root);work": 2, "(root);work;leaf": 1}}),
+]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("format, body, wanted", TOOLS, ids=[t[0] for t in TOOLS])
+def test_files_of_other_tools(s, format, body, wanted, packed):
+    service, bytes = unique(), body.encode()
+    s.ingest(service + "{region=eu}", gzip.compress(bytes) if packed else bytes, {"Content-Encoding": "gzip"} if packed else {}, format=format, spyName="me").expect(200)
+    assert s.types(service) == sorted(wanted)
+    for kind, stacks in wanted.items():
+        assert s.stacks(service, kind) == stacks
+    assert all(one == {"region": "eu", "pyroscope_spy": "me"} for one in s.series(service, "region", "pyroscope_spy"))
+
+
+def test_samples_of_perf_have_their_command_and_process(s):
+    service = unique()
+    s.ingest(service, PERF.encode(), format="perf").expect(200)
+    by = lambda labels: sorted(labels.items())
+    assert sorted(s.series(service, "comm", "pid"), key=by) == [{"comm": "a b", "pid": "80"}, {"comm": "shop", "pid": "77"}]
+    assert s.stacks(service, selector='pid="77"') == {"shop;main;work": 20_000_000}
+
+
+def test_perf_is_typed_as_text_is(s):
+    wall, counts = unique(), unique()
+    s.ingest(wall + ".wall", PERF.encode(), format="perf", sampleRate="1000").expect(200)
+    assert s.stacks(wall, "wall:wall:nanoseconds:cpu:nanoseconds") == {"shop;main;work": 2_000_000, "a_b;main;work": 1_000_000}
+    s.ingest(counts + ".exceptions", PERF.encode(), format="perf").expect(200)
+    assert s.stacks(counts, "exceptions:samples:count::") == {"shop;main;work": 2, "a_b;main;work": 1}
+
+
+def test_profiles_of_a_trace_have_their_thread_and_process(s):
+    service = unique()
+    # Chrome that was killed left no end.
+    s.ingest(service, json.dumps(TRACE)[:-1].encode() + b",\n", format="chrome").expect(200)
+    series = {(one["profile_name"], one["pid"]) for one in s.series(service, "profile_name", "pid")}
+    assert series == {("CrRendererMain", "7"), ("0x1", "6")}
+    assert s.stacks(service, WALL, 'pid="6"') == {"(root)": 5_000}
+    whole = unique()
+    event = {"args": {"data": {"cpuProfile": json.loads(CPUPROFILE)}}, "name": "CpuProfile", "ph": "I", "pid": 3, "tid": 4, "ts": 1}
+    s.ingest(whole, json.dumps({"traceEvents": [event], "metadata": {}}).encode(), format="chrome").expect(200)
+    assert s.stacks(whole, WALL) == {"(root)": 300_000, "(root);work": 200_000}
+
+
+def test_values_of_a_heap_before_pprof(s):
+    service = unique()
+    s.ingest(service, HEAP.encode(), format="legacy").expect(200)
+    assert {kind.split(":")[1] for kind in s.types(service)} == {"inuse_objects", "inuse_space", "alloc_objects", "alloc_space"}
+
+
+BAD_FILES = [
+    ("perf", b"", 422, "parsing IngestInput-perf failed"), ("perf", b"main;work 12\n", 422, "no sample in this text of perf script"),
+    ("perf", PERF.replace("work", "\x80").encode("latin-1"), 400, "invalid utf8"), ("perf", PERF.replace("a b", "a\x80").replace("work", "x").encode("latin-1"), 400, "utf8"),
+    ("legacy", b"", 422, "parsing IngestInput-legacy failed"), ("legacy", b"goroutine profile: total 3\n2 @ 0x5 9\n", 422, "line 2: bad address"),
+    ("legacy", LEGACY.replace("main.wait", "\x80").encode("latin-1"), 422, "pushing IngestInput-legacy failed"),
+    ("cpuprofile", b"", 422, "parsing IngestInput-cpuprofile failed"), ("cpuprofile", CPUPROFILE[:-1].encode(), 422, "JSON"),
+    ("cpuprofile", HEAPPROFILE.replace("head", "x").encode(), 422, "no nodes"), ("cpuprofile", b'{"nodes":' + b"[" * 5000, 422, "parsing IngestInput-cpuprofile failed"),
+    ("heapprofile", b"{}", 422, "parsing IngestInput-heapprofile failed"), ("heapprofile", HEAPPROFILE.replace("64", "1e300").encode(), 422, "does not fit 64 bits"),
+    ("chrome", b"", 422, "parsing IngestInput-chrome failed"), ("chrome", b"[]", 422, "no CPU profile in this trace"), ("chrome", json.dumps(TRACE)[:-3].encode(), 422, "JSON"),
+    ("chrome", json.dumps([piece(1, 2, [v8_node(2, "x", parent=1)], [2], [1])]).encode(), 422, "parent 1 does not exist"), ("chrome", b"[" * 5000, 422, "parsing"),
+]
+
+
+@pytest.mark.parametrize("format, body, status, text", BAD_FILES, ids=["%s-%d" % (b[0], i) for i, b in enumerate(BAD_FILES)])
+def test_bad_files_of_other_tools(s, format, body, status, text):
+    s.ingest(unique(), body, format=format).expect(status, text)
+
+
+def test_names_and_sizes_of_files_of_other_tools(s):
+    s.ingest(unique() + ".gizmo", PERF.encode(), format="perf").expect(400, "unknown profile type: gizmo")
+    dotted = unique() + ".gizmo"
+    s.ingest(dotted, CPUPROFILE.encode(), format="cpuprofile").expect(200)  # has types of its own, so this is the whole name
+    assert s.stacks(dotted, WALL) == {"(root)": 300_000, "(root);work": 200_000}
+    s.ingest("a{", PERF.encode(), format="cpuprofile").expect(422)
+    with Flametree("--limits.ingestion_body_limit_mb", "0.001", "--limits.max_profile_size_bytes", "20") as f:
+        small = Server(f.url, strict=True)
+        for format, body, _ in TOOLS:
+            small.ingest(unique(), b" " * 2000 + body.encode(), format=format).expect(413, "request body too large")
+            small.ingest(unique(), body.encode(), format=format).expect(413 if len(body) > 1048 else 400 if format == "perf" else 422, "too large" if len(body) > 1048 else "exceeds")
+
+
 # ---- rules
 
 RULES = """[{action: drop, separator: /, source_labels: [__name__, span_name], regex: process_cpu/noise},

@@ -41,10 +41,10 @@ test('with no profile at all: a way per language with this address, to be copied
   await expect(page.getByRole('button', { name: 'Python' })).toHaveAttribute('aria-pressed', 'true');
   await page.getByRole('button', { name: 'Copy', exact: true }).nth(1).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(`server_address="${baseURL}"`);
-  const known = JSON.parse(source('formats.json')) as Record<string, { name: string; works: boolean }[]>;
-  for (const { name, works } of [...known.formats, ...known.agents]) {
+  const known = JSON.parse(source('formats.json')) as Record<string, { name: string; works: boolean; tested?: boolean }[]>;
+  for (const { name, works, tested } of [...known.formats, ...known.agents]) {
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name, exact: true }) });
-    await expect(row).toContainText(works ? 'yes' : 'not yet');
+    await expect(row).toContainText(!works ? 'not yet' : tested === false ? 'expected' : 'yes');
   }
 });
 

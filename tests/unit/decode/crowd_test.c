@@ -5,7 +5,6 @@
 #include "codec/pb.h"
 #include "decode/decode.h"
 #include "decode/idmap.h"
-#include "decode/perf.h"
 #include "lib/crowd.h"
 #include "lib/test.h"
 
@@ -42,11 +41,9 @@ static void stacks_of_a_script_do_not_crowd(void **state)
     (void)state;
     struct arena a;
     struct buf text;
-    struct buf out;
-    struct perf_facts facts;
+    struct decoded d = {0};
     arena_init(&a, NULL, 64 << 20);
     buf_init(&text, NULL, 4 << 20);
-    buf_init(&out, NULL, 4 << 20);
     char stack[32];
     unsigned rows = 0;
     for (unsigned i = 0; rows < CROWD; i++) {
@@ -56,9 +53,33 @@ static void stacks_of_a_script_do_not_crowd(void **state)
         rows++;
     }
     map_looked = 0;
-    assert_ok(perf_collapse(&a, buf_view(&text), &out, &facts, e));
+    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, NULL, e));
     if (map_looked > CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
-    buf_release(&out);
+    buf_release(&text);
+    arena_release(&a);
+}
+
+// The names of commands differ, their stacks do not.
+static void commands_of_a_script_do_not_crowd(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct buf text;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 64 << 20);
+    buf_init(&text, NULL, 4 << 20);
+    for (unsigned i = 0; i < CROWD; i++) {
+        buf_byte(&text, 'x');
+        for (unsigned bit = 0; bit < 20; bit++)
+            buf_z(&text, i >> bit & 1 ? " y" : "_y");
+        buf_z(&text, " 77 12.5: 1 cycles:\n\t12 f (/a)\n\n");
+    }
+    map_looked = 0;
+    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, NULL, e));
+    assert_int_equal(d.profiles->sample_count, CROWD);
+    assert_int_equal(d.profiles->function_count, 2);
+    // Two tables: of samples, and of frames, which each sample asks for two.
+    if (map_looked > 3 * CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
     buf_release(&text);
     arena_release(&a);
 }
@@ -209,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_collapsed_text_do_not_crowd),
         cmocka_unit_test(stacks_of_a_script_do_not_crowd),
+        cmocka_unit_test(commands_of_a_script_do_not_crowd),
         cmocka_unit_test(ids_that_seed_their_own_hash_do_not_crowd),
         cmocka_unit_test(a_pprof_of_hostile_ids_costs_as_much_as_its_size),
     };

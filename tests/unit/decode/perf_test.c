@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of perf script becomes the collapsed text that stackcollapse would make.
+// The text of perf script becomes a profile with the stacks that stackcollapse would make, and the
+// command and the process of each sample.
+#include "decode/decode.h"
 #include "decode/perf.h"
 #include "lib/test.h"
 
@@ -68,24 +70,93 @@ static const struct {
     {"empty", "", NULL},
 };
 
+static const struct decode_options no_options;
+
+static void put_stack(struct buf *out, const struct profile *p, const struct profile_sample *s)
+{
+    for (uint32_t n = s->location_count; n-- > 0;) {
+        const struct profile_location *l = &p->locations[p->stack_locations[s->first_location + n]];
+        buf_str(out, p->functions[p->lines[l->first_line].function].name);
+        if (n) buf_byte(out, ';');
+    }
+}
+
+// Collapsed; with labels as "{comm=x,pid=7} stack count".
+static void put(struct buf *out, const struct profile *p, bool with_labels)
+{
+    assert_int_equal(p->type_count, 1);
+    assert_true(str_is(p->types[0].type, "samples") && str_is(p->types[0].unit, "count"));
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        const struct profile_sample *s = &p->samples[i];
+        for (uint32_t k = 0; with_labels && k < s->label_count; k++) {
+            const struct profile_label *l = &p->labels[s->first_label + k];
+            buf_printf(out, "%s%.*s=%.*s", k ? "," : "{", STR(l->key), STR(l->text));
+        }
+        if (with_labels) buf_z(out, "} ");
+        put_stack(out, p, s);
+        buf_printf(out, " %lld\n", (long long)p->values[i]);
+    }
+}
+
+static bool decode(struct arena *a, str text, struct decoded *d, uint64_t *of_others, err *e)
+{
+    text = str_make(tail_guard(text.p, text.n), text.n);
+    return decode_perf(a, text, &no_options, d, of_others, e);
+}
+
+static void check(const char *name, const char *text, const char *expected, bool with_labels)
+{
+    struct arena a;
+    struct buf out;
+    struct decoded d = {0};
+    err e = {0};
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&out, NULL, 1 << 20);
+    bool ok = decode(&a, str_of(text), &d, NULL, &e);
+    if (ok != (expected != NULL)) fail_msg("%s: %s", name, e.msg);
+    if (ok) put(&out, d.profiles, with_labels);
+    if (ok && !str_is(buf_view(&out), expected)) fail_msg("%s: %.*s", name, STR(buf_view(&out)));
+    buf_release(&out);
+    arena_release(&a);
+}
+
 static void stacks_are_those_of_stackcollapse(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct arena a;
-        struct buf out;
-        struct perf_facts facts;
-        err e = {0};
-        size_t n = strlen(cases[i].text);
-        arena_init(&a, NULL, 1 << 20);
-        buf_init(&out, NULL, 1 << 20);
-        bool ok = perf_collapse(&a, str_make(tail_guard(cases[i].text, n), n), &out, &facts, &e);
-        if (ok != (cases[i].stacks != NULL)) fail_msg("%s: %s", cases[i].name, e.msg);
-        if (ok && !str_is(buf_view(&out), cases[i].stacks))
-            fail_msg("%s: %.*s", cases[i].name, STR(buf_view(&out)));
-        buf_release(&out);
-        arena_release(&a);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check(cases[i].name, cases[i].text, cases[i].stacks, false);
+}
+
+#define FRAME "\t12 f (/a)\n"
+
+static const struct {
+    const char *name;
+    const char *text;
+    const char *samples;
+} origins[] = {
+    {"command and process", HEAD FRAME, "{comm=shop,pid=77} shop;f 1\n"},
+    {"process of a thread", "shop 77/78 12.5: 1 c:\n" FRAME, "{comm=shop,pid=77} shop;f 1\n"},
+    {"threads are one process", "a 7/8 1.5: 1 c:\n" FRAME "a 7/9 1.6: 1 c:\n" FRAME,
+     "{comm=a,pid=7} a;f 2\n"},
+    {"processes stay apart", "a 7 1.5: 1 c:\n" FRAME "a 8 1.6: 1 c:\n" FRAME,
+     "{comm=a,pid=7} a;f 1\n{comm=a,pid=8} a;f 1\n"},
+    {"commands stay apart", "a b 7 1.5: 1 c:\n" FRAME "a_b 7 1.6: 1 c:\n" FRAME,
+     "{comm=a b,pid=7} a_b;f 1\n{comm=a_b,pid=7} a_b;f 1\n"},
+    {"no command", "77/78 [001] 12.5: 1 c:\n" FRAME, "{pid=77} 77/78;f 1\n"},
+    {"command that is its pid", "77 77 12.5: 1 c:\n" FRAME, "{comm=77,pid=77} 77;f 1\n"},
+    {"number in a command", "py 3 77/78 [001] 12.5: 1 c:\n" FRAME, "{comm=py 3,pid=77} py_3;f 1\n"},
+    {"no time", "node 7 cpu-clock: \n" FRAME, "{comm=node,pid=7} node;f 1\n"},
+    {"no time, with a period", "node 7 250 cpu-clock: \n" FRAME, "{comm=node,pid=7} node;f 1\n"},
+    {"indented", "      node 7 [000] 1.5: 1 c:\n" FRAME, "{comm=node,pid=7} node;f 1\n"},
+    {"long pid", "a 123456789012345678901234567890 1.5: 1 c:\n" FRAME,
+     "{comm=a,pid=123456789012345678901234567890} a;f 1\n"},
+};
+
+static void samples_have_their_command_and_process(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(origins); i++)
+        check(origins[i].name, origins[i].text, origins[i].samples, true);
 }
 
 static void a_script_is_told_by_its_first_sample(void **state)
@@ -106,16 +177,14 @@ static void samples_of_other_events_are_counted(void **state)
 {
     (void)state;
     struct arena a;
-    struct buf out;
-    struct perf_facts facts;
+    struct decoded d = {0};
+    uint64_t of_others = 0;
     str text = S(HEAD "\n" HEAD "\nshop 77 12.5: 1 faults:\n");
     arena_init(&a, NULL, 1 << 20);
-    buf_init(&out, NULL, 1 << 20);
-    assert_ok(perf_collapse(&a, text, &out, &facts, e));
-    assert_true(str_is(facts.event, "cycles"));
-    assert_int_equal(facts.samples, 2);
-    assert_int_equal(facts.samples_of_others, 1);
-    buf_release(&out);
+    assert_ok(decode(&a, text, &d, &of_others, e));
+    assert_int_equal(d.profiles->sample_count, 1);
+    assert_int_equal(d.profiles->values[0], 2);
+    assert_int_equal(of_others, 1);
     arena_release(&a);
 }
 
@@ -125,18 +194,41 @@ static void a_long_stack_is_cut_and_marked(void **state)
     struct arena a;
     struct buf text;
     struct buf out;
-    struct perf_facts facts;
+    struct decoded d = {0};
     arena_init(&a, NULL, 16 << 20);
     buf_init(&text, NULL, 16 << 20);
     buf_init(&out, NULL, 16 << 20);
     buf_z(&text, HEAD);
     for (int i = 20000; i > 0; i--)
         buf_printf(&text, "\t12 frame%05d (/a)\n", i);
-    assert_ok(perf_collapse(&a, buf_view(&text), &out, &facts, e));
+    assert_ok(decode(&a, buf_view(&text), &d, NULL, e));
+    put(&out, d.profiles, false);
     assert_true(str_starts(buf_view(&out), S("shop;frame00001;frame00002;")));
     assert_true(str_ends(buf_view(&out), S(";[truncated stack] 1\n")));
     assert_true(out.n > 59900 && out.n < 60100);
     buf_release(&out);
+    buf_release(&text);
+    arena_release(&a);
+}
+
+// What counts against limits is about the profile, not its text.
+static void the_size_is_that_of_the_profile(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct buf text;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 16 << 20);
+    buf_init(&text, NULL, 16 << 20);
+    for (int i = 0; i < 1000; i++)
+        buf_z(&text, HEAD FRAME "\n");
+    assert_ok(decode(&a, buf_view(&text), &d, NULL, e));
+    assert_int_equal(d.profiles->values[0], 1000);
+    assert_true(d.profiles->encoded_bytes > 0 && d.profiles->encoded_bytes < 200);
+    struct decode_options small = {.inflated_max = text.n - 1};
+    err e = {0};
+    assert_false(decode_perf(&a, buf_view(&text), &small, &d, NULL, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
     buf_release(&text);
     arena_release(&a);
 }
@@ -149,31 +241,28 @@ static void every_cut_is_samples_or_a_fault(void **state)
                   "\t14 [unknown] (/l/c.so (deleted))\n");
     for (size_t n = 0; n < whole.n; n++) {
         struct arena a;
-        struct buf out;
-        struct perf_facts facts;
+        struct decoded d = {0};
         err e = {0};
+        int64_t samples = 0;
         arena_init(&a, NULL, 1 << 20);
-        buf_init(&out, NULL, 1 << 20);
-        if (perf_collapse(&a, str_make(tail_guard(whole.p, n), n), &out, &facts, &e))
-            assert_true(facts.samples >= 1 && facts.samples <= 2);
-        else
+        if (decode(&a, str_slice(whole, 0, n), &d, NULL, &e)) {
+            for (uint32_t i = 0; i < d.profiles->sample_count; i++)
+                samples += d.profiles->values[i];
+            assert_true(samples >= 1 && samples <= 2);
+        } else {
             assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
-        buf_release(&out);
+        }
         arena_release(&a);
     }
 }
 
-static bool collapse_all(void *arg, err *e)
+static bool decode_all(void *arg, err *e)
 {
     struct arena a;
-    struct buf out;
-    struct perf_facts facts;
-    str text = S(HEAD "\t12 f (/a)\n\n" HEAD "\t12 g (/a)\n");
+    struct decoded d = {0};
     (void)arg;
     arena_init(&a, NULL, 1 << 20);
-    buf_init(&out, NULL, 1 << 20);
-    bool ok = perf_collapse(&a, text, &out, &facts, e);
-    buf_release(&out);
+    bool ok = decode_perf(&a, S(HEAD FRAME "\n" HEAD "\t12 g (/a)\n"), &no_options, &d, NULL, e);
     arena_release(&a);
     return ok;
 }
@@ -181,16 +270,18 @@ static bool collapse_all(void *arg, err *e)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    assert_true(torture(collapse_all, NULL) > 3);
+    assert_true(torture(decode_all, NULL) > 3);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stacks_are_those_of_stackcollapse),
+        cmocka_unit_test(samples_have_their_command_and_process),
         cmocka_unit_test(a_script_is_told_by_its_first_sample),
         cmocka_unit_test(samples_of_other_events_are_counted),
         cmocka_unit_test(a_long_stack_is_cut_and_marked),
+        cmocka_unit_test(the_size_is_that_of_the_profile),
         cmocka_unit_test(every_cut_is_samples_or_a_fault),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -151,6 +151,14 @@ static bool read_document(struct torture_bench *b, void *arg, err *e)
     "{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"r\"},\"children\":[2]},{\"id\":2," \
     "\"callFrame\":{\"functionName\":\"\"}}],\"samples\":[2,1],\"timeDeltas\":[1,2]}"
 
+#define TRACE                                                                                    \
+    "[{\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"\\u0041\"}},{\"name\":" \
+    "\"Profile\",\"pid\":1,\"tid\":2,\"id\":3},{\"name\":\"ProfileChunk\",\"pid\":1,\"id\":3,"   \
+    "\"args\":{"                                                                                 \
+    "\"data\":{\"cpuProfile\":{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"r\"}}],"   \
+    "\"samples\":[1]"                                                                            \
+    "},\"timeDeltas\":[1]}}}]"
+
 #define LEGACY                                                                                    \
     "heap profile: 1: 8 [1: 8] @ growthz\n1: 8 [1: 8] @ 0x10 0x20\n#\t0xf\tmain.f+0x1\t/m.go:3\n" \
     "--- Memory map: ---\nsource=/home\n00000000-00001000: $source/shop\n"
@@ -160,6 +168,7 @@ static struct document documents[] = {
     {decode_tree, S_INIT("\0\0\1\4main\0\2\4work\3\0\1a\1\0")},
     {decode_speedscope, S_INIT(SPEEDSCOPE)},
     {decode_cpuprofile, S_INIT(CPUPROFILE)},
+    {decode_chrome, S_INIT(TRACE)},
     {decode_legacy, S_INIT(LEGACY)},
 };
 

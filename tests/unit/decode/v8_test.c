@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// V8's profiles: lists of nodes and nested ones, counts and times, and faults. What is written as
-// pprof is read as the same stacks.
+// V8's profiles: lists of nodes and nested ones, counts and times, and faults; the same in pieces,
+// in traces of Chrome. What is written as pprof is read as the same stacks.
 #include "base/buf.h"
 #include "decode/decode.h"
 #include "lib/test.h"
@@ -150,12 +150,200 @@ static void types_and_lines_are_kept(void **state)
     arena_release(&a);
 }
 
+// ---- traces
+
+#define EVENT(name, more, data) \
+    "{\"args\":{\"data\":" data "},\"cat\":\"c\",\"name\":\"" name "\",\"ph\":\"P\"," more "}"
+#define BEGIN(more)         EVENT("Profile", more, "{\"startTime\":5}")
+#define CHUNK(more, fields) EVENT("ProfileChunk", more, "{\"cpuProfile\":{" fields "}")
+#define ROOT                "\"nodes\":[" NODE("1", "r", "") "]"
+#define WORK                "\"nodes\":[" NODE("2", "w", ",\"parent\":1") "]"
+#define AT(ts)              "\"pid\":7,\"tid\":8,\"id\":\"0x1\",\"ts\":" ts
+#define FIRST               CHUNK(AT("10"), ROOT ",\"samples\":[1]},\"timeDeltas\":[1]")
+#define SECOND              CHUNK(AT("20"), WORK ",\"samples\":[2,1]},\"timeDeltas\":[2,3]")
+#define THREAD(pid, tid, name)                                            \
+    "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" pid ",\"tid\":" tid \
+    ",\"args\":{\"name\":\"" name "\"}}"
+#define OTHER                                                                              \
+    "{\"name\":\"RunTask\",\"ph\":\"X\",\"pid\":7,\"tid\":8,\"ts\":1,\"dur\":2,\"args\":{" \
+    "\"data\":[{\"a\":"                                                                    \
+    "\"\\\"}]\"}]}}"
+#define WHOLE \
+    EVENT("CpuProfile", "\"pid\":9,\"tid\":3", "{\"cpuProfile\":{" TREE ",\"samples\":[3]}}")
+
+static const struct {
+    const char *name;
+    const char *text;
+    const char *expected;  // for each profile "name@pid: stacks", or the fault, after a '!'
+} traces[] = {
+    {"list", "[" BEGIN(AT("9")) "," FIRST "," OTHER "," SECOND "]", "0x1@7: r=2,2000 r;w=1,3000 "},
+    {"object", "{\"metadata\":{\"a\":[]},\"traceEvents\":[" FIRST "," SECOND "],\"x\":1}",
+     "0x1@7: r=2,2000 r;w=1,3000 "},
+    {"pieces by their times", "[" SECOND "," FIRST "]", "0x1@7: r=2,2000 r;w=1,3000 "},
+    {"times as text",
+     "[" CHUNK(AT("\"20\""), WORK ",\"samples\":[2]},\"timeDeltas\":[2]") "," CHUNK(
+         AT("\"3\""), ROOT ",\"samples\":[1]},\"timeDeltas\":[1]") "]",
+     "0x1@7: r=1,2000 r;w=1,0 "},
+    {"no end", "[" FIRST, "0x1@7: r=1,0 "},
+    {"no end, a comma", " [ " FIRST " ,\n", "0x1@7: r=1,0 "},
+    {"thread", "[" THREAD("7", "8", "Main") "," BEGIN(AT("9")) "," FIRST "]", "Main@7: r=1,0 "},
+    {"thread, told last", "[" FIRST "," BEGIN(AT("9")) "," THREAD("7", "8", "Main") "]",
+     "Main@7: r=1,0 "},
+    {"thread of another process", "[" BEGIN(AT("9")) "," FIRST "," THREAD("6", "8", "Main") "]",
+     "0x1@7: r=1,0 "},
+    {"several",
+     "[" FIRST "," WHOLE "," CHUNK("\"pid\":8,\"id\":\"0x1\"", ROOT ",\"samples\":[1]}") "]",
+     "0x1@7: r=1,0 @9: r;b=1,0 0x1@8: r=1,0 "},
+    {"whole ones stay apart", "[" WHOLE "," WHOLE "]", "@9: r;b=1,0 @9: r;b=1,0 "},
+    {"id2", "[" CHUNK("\"pid\":7,\"id2\":{\"local\":\"0x2\"}", ROOT ",\"samples\":[1]}") "]",
+     "@7: r=1,0 "},
+    {"no process", "[" CHUNK("\"id\":3", ROOT ",\"samples\":[1]}") "]", "3@: r=1,0 "},
+    {"process that is none", "[" CHUNK("\"pid\":[7]", ROOT ",\"samples\":[1]}") "]", "@: r=1,0 "},
+    {"begun, and no piece", "[" BEGIN("\"pid\":1,\"id\":5") "," FIRST "]", "0x1@7: r=1,0 "},
+    {"no data",
+     "[{\"name\":\"ProfileChunk\",\"args\":3},{\"name\":\"ProfileChunk\",\"args\":{\"data\":[]}},"
+     "{\"name\":\"ProfileChunk\"},{\"name\":7}," FIRST "]",
+     "0x1@7: r=1,0 "},
+    {"no profile", "[" OTHER "]", "!no CPU profile in this trace"},
+    {"no piece", "[" BEGIN(AT("9")) "]", "!no CPU profile in this trace"},
+    {"no event", "[", "!no CPU profile in this trace"},
+    {"no events", "{}", "!no CPU profile in this trace"},
+    {"object without its end", "{\"traceEvents\":[" FIRST, "!JSON"},
+    {"event without its end", "[" FIRST ",{\"name\":", "!JSON"},
+    {"more behind it", "[" FIRST "] 1", "!JSON"},
+    {"no object", "[1]", "!expected an event"},
+    {"no list", "{\"traceEvents\":1}", "!expected a list of events"},
+    {"text", "\"x\"", "!expected a list of events, or an object"},
+    {"node that is missing", "[" SECOND "]", "!profile \"0x1\" of process 7: node 0: parent 1"},
+    {"bad piece", "[" CHUNK(AT("1"), "\"nodes\":[3]}") "]", "!arguments at byte 9: byte"},
+    {"huge id", "[" CHUNK(AT("1"), "\"nodes\":[{\"id\":1e300}]}") "]", "!does not fit 64 bits"},
+    {"huge time", "[" CHUNK(AT("1e400"), ROOT ",\"samples\":[1]}") "]", "0x1@7: r=1,0 "},
+    {"times that do not fit",
+     "[" FIRST "," CHUNK(AT("20"), WORK ",\"samples\":[2]},\"timeDeltas\":[9e18]") "]",
+     "!more than 64 bits"},
+    {"samples without times", "[" FIRST "," CHUNK(AT("20"), WORK ",\"samples\":[2]}") "]",
+     "!2 samples and 1 timeDeltas"},
+};
+
+// All samples have the same label.
+static str pid_of(const struct profile *p)
+{
+    for (uint32_t i = 0; i < p->sample_count && p->label_count; i++) {
+        const struct profile_sample *s = &p->samples[i];
+        assert_int_equal(s->label_count, 1);
+        assert_true(str_is(p->labels[s->first_label].key, "pid"));
+        assert_true(str_eq(p->labels[s->first_label].text, p->labels[0].text));
+    }
+    return p->label_count ? p->labels[0].text : (str){0};
+}
+
+static bool decode_trace(struct arena *a, str text, struct decoded *d, err *e)
+{
+    return decode_chrome(a, str_make(tail_guard(text.p, text.n), text.n), &any, d, e);
+}
+
+static void a_trace_has_the_profiles_of_its_events(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(traces); i++) {
+        struct arena a;
+        struct buf got;
+        struct decoded d = {0};
+        err e = {0};
+        arena_init(&a, NULL, 1 << 20);
+        buf_init(&got, NULL, 1 << 16);
+        const char *want = traces[i].expected;
+        bool ok = decode_trace(&a, str_of(traces[i].text), &d, &e);
+        for (size_t k = 0; ok && k < d.count; k++) {
+            const struct profile *p = &d.profiles[k];
+            buf_printf(&got, "%.*s@%.*s: ", STR(p->name), STR(pid_of(p)));
+            put(&got, p);
+        }
+        bool good =
+            want[0] == '!' ? !ok && strstr(e.msg, want + 1) : ok && str_is(buf_view(&got), want);
+        if (!good) fail_msg("%s: %.*s%s", traces[i].name, STR(buf_view(&got)), e.msg);
+        buf_release(&got);
+        arena_release(&a);
+    }
+}
+
+// Of a list the end may be missing, and behind each event it may be cut: nothing else.
+static void every_cut_of_a_trace_is_whole_events_or_refused(void **state)
+{
+    (void)state;
+    str whole = S("[" THREAD("7", "8", "Main") ",\n" BEGIN(AT("9")) ",\n" FIRST ",\n" SECOND "]");
+    unsigned accepted = 0;
+    for (size_t n = 0; n <= whole.n; n++) {
+        struct arena a;
+        struct decoded d = {0};
+        err e = {0};
+        arena_init(&a, NULL, 1 << 20);
+        bool ok = decode_trace(&a, str_slice(whole, 0, n), &d, &e);
+        accepted += ok;
+        if (!ok) assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+        arena_release(&a);
+    }
+    // Behind FIRST, its comma and the line's end; behind SECOND and the end.
+    assert_int_equal(accepted, 5);
+}
+
+// As many events as there are spaces at the end: a look for the end at each must not read them all.
+static void spaces_at_the_end_cost_nothing(void **state)
+{
+    (void)state;
+    enum {
+        EVENTS = 50000,
+        SPACES = 5000000
+    };
+    struct arena a;
+    struct buf text;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 256 << 20);
+    buf_init(&text, NULL, 64 << 20);
+    buf_z(&text, "[" FIRST);
+    for (int i = 0; i < EVENTS; i++)
+        buf_z(&text, ",{}");
+    for (int i = 0; i < SPACES; i++)
+        buf_byte(&text, ' ');
+    assert_ok(decode_chrome(&a, buf_view(&text), &any, &d, e));
+    assert_int_equal(d.count, 1);
+    buf_release(&text);
+    arena_release(&a);
+}
+
+static void a_trace_may_be_nested_as_deep_as_json(void **state)
+{
+    (void)state;
+    struct buf text;
+    buf_init(&text, NULL, 1 << 20);
+    for (int depth = 1000; depth < 1050; depth += 49) {
+        struct arena a;
+        struct decoded d = {0};
+        err e = {0};
+        arena_init(&a, NULL, 1 << 20);
+        buf_clear(&text);
+        buf_z(&text, "[" FIRST ",{\"args\":");
+        for (int i = 0; i < depth; i++)
+            buf_byte(&text, '[');
+        for (int i = 0; i < depth; i++)
+            buf_byte(&text, ']');
+        buf_z(&text, "}]");
+        assert_int_equal(decode_trace(&a, buf_view(&text), &d, &e), depth == 1000);
+        arena_release(&a);
+    }
+    buf_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_become_stacks),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(types_and_lines_are_kept),
+        cmocka_unit_test(a_trace_has_the_profiles_of_its_events),
+        cmocka_unit_test(every_cut_of_a_trace_is_whole_events_or_refused),
+        cmocka_unit_test(spaces_at_the_end_cost_nothing),
+        cmocka_unit_test(a_trace_may_be_nested_as_deep_as_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@ import { copyText } from './clipboard';
 import { useLoad } from './load';
 import { Failure, Waiting } from './states';
 
-interface Row { name: string; works: boolean; note: string; language?: string; how?: string; ending?: string }
+interface Row { name: string; works: boolean; tested?: boolean; note: string; language?: string; how?: string; ending?: string }
 interface Guide { ways: Way[]; agents: Row[]; formats: Row[] }
 
 async function load(signal: AbortSignal): Promise<Guide> {
@@ -58,7 +58,7 @@ function Works({ head, rows, columns, of }: WorksProps) {
         <tbody>
           {rows.map((r) => (
             <tr key={r.name}>
-              <th scope="row">{r.name}</th><td class={r.works ? 'yes' : 'dim'}>{r.works ? 'yes' : 'not yet'}</td>
+              <th scope="row">{r.name}</th><td class={r.works && r.tested !== false ? 'yes' : 'dim'}>{r.works ? r.tested === false ? 'expected' : 'yes' : 'not yet'}</td>
               {of(r).map((text, i) => <td key={i}>{text}</td>)}
             </tr>
           ))}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// v8_int.h - one profile of V8 while its nodes and samples are collected. They come from one object
+// (v8.c) or from the pieces of a trace (v8_trace.c):
+//
+//     struct v8 v = {.a = a};                   zero otherwise
+//     json_reader_init(&v.json, a, text)        for each piece
+//     v8_field or v8_fields                     as often as there are any
+//     v8_finish                                 once
+//
+// All memory is the arena's; names borrow from the text. Private to v8*.c.
+#pragma once
+
+#include "codec/json.h"
+#include "decode/decode.h"
+
+struct v8_node {
+    str name;
+    str url;
+    int64_t line;    // from 1; 0: unknown
+    int64_t weight;  // hits or bytes
+    size_t parent;   // row, or NO_PARENT
+};
+
+struct v8_child {
+    size_t parent;  // row
+    uint64_t id;
+};
+
+struct v8 {
+    struct json_reader json;
+    struct arena *a;
+    struct v8_node *nodes;
+    size_t node_count;
+    size_t node_cap;
+    uint64_t *ids;  // of nodes
+    size_t id_cap;
+    uint64_t *parents;  // id + 1 that a node names as its parent; 0: none
+    size_t parent_cap;
+    struct v8_child *children;
+    size_t child_count;
+    size_t child_cap;
+    uint64_t *samples;  // ids of nodes
+    size_t sample_count;
+    size_t sample_cap;
+    int64_t *deltas;  // µs since the sample before
+    size_t delta_count;
+    size_t delta_cap;
+    double start_us;
+    double end_us;
+    bool heap;
+    bool has_nodes;
+};
+
+// The value of a profile's field, whose key has been read. Nodes, samples and times are added to
+// those of earlier fields. Unknown ones are skipped.
+bool v8_field(struct v8 *v, err *e) MUST_CHECK;
+
+// The fields of an object, whose brace has been read, to its end.
+bool v8_fields(struct v8 *v, err *e) MUST_CHECK;
+
+// The profile. Fails with invalid_argument: no nodes, or ids that do not fit; out_of_range: times.
+bool v8_finish(struct v8 *v, size_t bytes, const struct decode_options *o, struct profile **out,
+               err *e) MUST_CHECK;
