@@ -98,6 +98,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
                        req, e)) {
         return false;
     }
+    if (self->settle && !dispatch_settle(&q->dispatch, self->settle, e)) return false;
     q->dispatch.spread = &self->spread;
     q->dispatch.home_ingesters = (size_t)q->limits->home_ingesters;
     // Again, now with the owner: pipeline_init made one for tests, which sends everything to owner
