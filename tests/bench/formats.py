@@ -4,7 +4,9 @@ decode the same bytes: google/pprof, the Collector's pdata and the JDK's jdk.jfr
 for formats that are JSON, which is not even a decoder but only the first step of one.
 
 Files are those of the corpus, and made-up ones that are larger. A reader that is not to be had here, or refuses a file, has no figure."""
+import concurrent.futures
 import gzip
+import http.client
 import json
 import os
 import random
@@ -77,6 +79,52 @@ def others(top, go, form, paths):
     program = os.path.join(top, "build/bench-others")
     built = go and subprocess.run([go, "build", "-o", program, "."], cwd=os.path.join(top, "tests/bench/others"), stderr=subprocess.DEVNULL)
     return figures([program, form, *paths]) if built and built.returncode == 0 and form in OTHERS else {}
+
+
+# Pushed as agents push them: format, file, path, headers
+PUSHED = [
+    ("jfr", "jfr/async-profiler.jfr.gz", "/ingest?name=bench&format=jfr&spyName=javaspy&sampleRate=100", {"Content-Type": "application/octet-stream"}),
+    ("jfr", "jfr/dump1.jfr.gz", "/ingest?name=bench&format=jfr&spyName=javaspy&sampleRate=100", {"Content-Type": "application/octet-stream"}),
+    ("otlp", "otlp/ebpf-1.8-2025-10.pb", "/v1development/profiles", {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}),
+    ("otlp", "derived/otlp-p-1.10-packed.pb", "/v1development/profiles", {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}),
+]
+SENDERS = 8
+
+
+def send_all(url, path, headers, body, count, taken):
+    """One sender: a connection that is kept; milliseconds until each push was acknowledged."""
+    host = url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=60)
+    for _ in range(count):
+        began = time.monotonic()
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        said = answer.read()
+        assert answer.status == 200, (path, answer.status, said[:300])
+        taken.append((time.monotonic() - began) * 1000)
+    connection.close()
+
+
+def pushes(corpus, server, cpu_seconds, short, row):
+    for form, name, path, headers in PUSHED:
+        source = os.path.join(corpus, name)
+        if not os.path.exists(source):
+            continue
+        with open(source, "rb") as f:
+            body = f.read()
+        packed = body if body[:2] == b"\x1f\x8b" else gzip.compress(body, 6)
+        size = len(gzip.decompress(packed))
+        count, taken = max(1, (20 if short else 100) * 10**6 // size // SENDERS), []
+        with server("--limits.reject_older_than=0s", "--ingester.head_age=3650d") as f, concurrent.futures.ThreadPoolExecutor(SENDERS) as pool:
+            send_all(f.url, path, headers, packed, 1, [])
+            cpu = cpu_seconds(f.process.pid)
+            for done in [pool.submit(send_all, f.url, path, headers, packed, count, taken) for _ in range(SENDERS)]:
+                done.result()
+            cpu = cpu_seconds(f.process.pid) - cpu
+        taken.sort()
+        what = "%s pushed: %s" % (form, os.path.basename(name))
+        row("formats", what + ": inflated MB a core-second", SENDERS * count * size / 1e6 / cpu, "MB/core-s")
+        row("formats", what + ": acknowledged, p50", taken[len(taken) // 2], "ms")
 
 
 def run(top, decoder, corpus, go, folder, row, note):
