@@ -276,6 +276,7 @@ static bool add_samples(struct reader *r, struct stacks *s, struct raw *p, doubl
         return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu weights", p->end_count,
                        p->weight_count);
     }
+    if (!stacks_expect(s, p->end_count, p->frame_count, e)) return false;
     for (size_t i = 0, from = 0; i < p->end_count; from = p->ends[i++]) {
         if (p->weights[i] < 0)
             return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: negative weight %g", i,
