@@ -29,3 +29,21 @@ size_t utf8_put(char out[4], uint32_t c)
     out[0] = (char)((0xf00u >> n & 0xff) | c);
     return n;
 }
+
+str utf8_mended(struct arena *a, str s)
+{
+    if (str_utf8(s)) return s;
+    char *out = arena_new(a, 3 * s.n);  // U+FFFD has three bytes
+    if (!out) return (str){0};
+    size_t n = 0;
+    while (s.n) {
+        uint32_t c = 0;
+        size_t k = utf8_get(s, &c);
+        char bytes[4];
+        size_t put = utf8_put(bytes, k ? c : 0xfffd);
+        memcpy(out + n, bytes, put);
+        n += put;
+        s = str_slice(s, k ? k : 1, s.n);
+    }
+    return str_make(out, n);
+}

@@ -3,7 +3,7 @@
 // utf8.h - one character of UTF-8 and its code point. Whole texts: str_utf8.
 #pragma once
 
-#include "base/str.h"
+#include "base/arena.h"
 
 // Bytes of the character at the start of s; 0 if s is empty or does not begin with one. *c is its
 // code point.
@@ -11,3 +11,7 @@ size_t utf8_get(str s, uint32_t *c);
 
 // Writes 1 to 4 bytes and returns their number; c is at most U+10FFFF and no surrogate.
 size_t utf8_put(char out[4], uint32_t c);
+
+// s itself if it is UTF-8; otherwise a copy with U+FFFD for each byte that is part of no character,
+// empty if the arena is full (arena_ok).
+str utf8_mended(struct arena *a, str s);

@@ -175,20 +175,7 @@ static str from_utf16(struct arena *a, const struct jfr_text *t, bool compressed
 static str from_utf8(struct arena *a, const struct jfr_text *t)
 {
     str s = str_make(t->p, t->n);
-    if (is_ascii(t) || str_utf8(s)) return s;
-    char *out = arena_new(a, 3 * t->n);
-    if (!out) return (str){0};
-    size_t n = 0;
-    while (s.n) {
-        uint32_t c = 0;
-        size_t k = utf8_get(s, &c);
-        char bytes[4];
-        size_t put = utf8_put(bytes, k ? c : 0xfffd);
-        memcpy(out + n, bytes, put);
-        n += put;
-        s = str_slice(s, k ? k : 1, s.n);
-    }
-    return str_make(out, n);
+    return is_ascii(t) ? s : utf8_mended(a, s);
 }
 
 str jfr_text_str(struct arena *a, const struct jfr_text *t, bool compressed)

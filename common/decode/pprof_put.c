@@ -4,6 +4,7 @@
 // once.
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "codec/pb.h"
 #include "decode/decode.h"
 
@@ -167,15 +168,17 @@ bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out,
     pb_put_i64_opt(out, PROFILE_KEEP_FRAMES, string_of(&w, p->keep_frames));
     pb_put_i64_opt(out, PROFILE_TIME, p->time_ns);
     pb_put_i64_opt(out, PROFILE_DURATION, p->duration_ns);
-    if (p->period_type.type.n) put_type(&w, PROFILE_PERIOD_TYPE, p->period_type);
+    if (p->period_type.type.n || p->period_type.unit.n)
+        put_type(&w, PROFILE_PERIOD_TYPE, p->period_type);
     pb_put_i64_opt(out, PROFILE_PERIOD, p->period);
     for (uint32_t i = 0; i < p->comment_count; i++)
         pb_put_u64(out, PROFILE_COMMENT, (uint64_t)string_of(&w, p->comments[i]));
     pb_put_i64_opt(out, PROFILE_DEFAULT_TYPE, string_of(&w, p->default_type));
+    // Text of other formats may be no UTF-8, which readers of protobuf refuse.
     for (size_t i = 0; i < w.count; i++)
-        pb_put_bytes(out, PROFILE_STRING, w.strings[i]);
+        pb_put_bytes(out, PROFILE_STRING, utf8_mended(a, w.strings[i]));
     map_release(&w.index);
-    return !w.failed && buf_ok(out, e);
+    return !w.failed && arena_ok(a, e) && buf_ok(out, e);
 }
 
 size_t decode_pprof_size(const struct profile *p)

@@ -36,7 +36,7 @@ struct reader {
     size_t bytes;
 };
 
-// One profile as written. Indexes are not checked yet.
+// One profile as written. Frames of events are not checked yet.
 struct raw {
     str type;
     str name;
@@ -45,7 +45,7 @@ struct raw {
     struct event *events;
     size_t event_count;
     size_t event_cap;
-    double *frames;  // of all samples, one behind the other
+    uint32_t *frames;  // of all samples, one behind the other
     size_t frame_count;
     size_t frame_cap;
     size_t *ends;  // of each sample, in frames
@@ -95,6 +95,16 @@ static bool read_shared(struct reader *r, err *e)
     return t == JSON_OBJECT_END || json_broken(&r->json, "shared", e);
 }
 
+static bool frame_index(const struct reader *r, double frame, uint32_t *out, err *e)
+{
+    if (frame >= 0 && frame < (double)r->frame_count && frame == (double)(uint32_t)frame) {
+        *out = (uint32_t)frame;
+        return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "frame %g does not exist; there are %zu", frame,
+                   r->frame_count);
+}
+
 // ---- a profile as written
 
 static bool read_event(struct reader *r, struct raw *p, err *e)
@@ -134,22 +144,32 @@ static bool read_events(struct reader *r, struct raw *p, err *e)
     return t == JSON_ARRAY_END || json_broken(&r->json, "an event", e);
 }
 
-// The rest of a list of numbers, whose bracket has been read.
-static bool read_numbers(struct reader *r, double **v, size_t *n, size_t *cap, err *e)
+static bool read_weights(struct reader *r, struct raw *p, err *e)
 {
+    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of weights", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_NUMBER; t = json_next(&r->json)) {
-        if (!arena_grow(r->a, v, cap, *n + 1, sizeof **v)) return arena_fail(r->a, e);
-        if (!json_double(r->json.text, &(*v)[(*n)++]))
+        if (!arena_grow(r->a, &p->weights, &p->weight_cap, p->weight_count + 1, sizeof *p->weights))
+            return arena_fail(r->a, e);
+        if (!json_double(r->json.text, &p->weights[p->weight_count++]))
             return json_broken(&r->json, "a finite number", e);
     }
     return t == JSON_ARRAY_END || json_broken(&r->json, "a number", e);
 }
 
-static bool read_weights(struct reader *r, struct raw *p, err *e)
+// The frames of a sample, whose bracket has been read. There are many, so they are kept small.
+static bool read_stack(struct reader *r, struct raw *p, err *e)
 {
-    if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of weights", e);
-    return read_numbers(r, &p->weights, &p->weight_count, &p->weight_cap, e);
+    enum json_token t = json_next(&r->json);
+    for (; t == JSON_NUMBER; t = json_next(&r->json)) {
+        double frame = 0;
+        if (!arena_grow(r->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
+            return arena_fail(r->a, e);
+        if (!json_double(r->json.text, &frame)) return json_broken(&r->json, "a finite number", e);
+        if (!frame_index(r, frame, &p->frames[p->frame_count++], e))
+            return err_wrap(e, "sample %zu", p->end_count);
+    }
+    return t == JSON_ARRAY_END || json_broken(&r->json, "a number", e);
 }
 
 static bool read_samples(struct reader *r, struct raw *p, err *e)
@@ -157,7 +177,7 @@ static bool read_samples(struct reader *r, struct raw *p, err *e)
     if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of samples", e);
     enum json_token t = json_next(&r->json);
     for (; t == JSON_ARRAY; t = json_next(&r->json)) {
-        if (!read_numbers(r, &p->frames, &p->frame_count, &p->frame_cap, e)) return false;
+        if (!read_stack(r, p, e)) return false;
         if (!arena_grow(r->a, &p->ends, &p->end_cap, p->end_count + 1, sizeof *p->ends))
             return arena_fail(r->a, e);
         p->ends[p->end_count++] = p->frame_count;
@@ -203,16 +223,6 @@ static const struct unit *unit_of(str name)
         if (str_eq(units[i].name, name)) return &units[i];
     }
     return NULL;
-}
-
-static bool frame_index(const struct reader *r, double frame, uint32_t *out, err *e)
-{
-    if (frame >= 0 && frame < (double)r->frame_count && frame == (double)(uint32_t)frame) {
-        *out = (uint32_t)frame;
-        return true;
-    }
-    return err_set(e, ERR_INVALID_ARGUMENT, "frame %g does not exist; there are %zu", frame,
-                   r->frame_count);
 }
 
 // The row of a frame that exists; it is looked up once for each profile.
@@ -277,31 +287,28 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
     return true;
 }
 
-static bool add_samples(struct reader *r, struct stacks *s, const struct raw *p, double scale,
-                        err *e)
+// Frames become the rows that they have among the functions.
+static bool add_samples(struct reader *r, struct stacks *s, struct raw *p, double scale, err *e)
 {
     if (p->end_count != p->weight_count) {
         return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu weights", p->end_count,
                        p->weight_count);
     }
-    uint32_t *stack = ARENA_ARRAY(r->a, uint32_t, p->frame_count);
-    if (!stack) return arena_fail(r->a, e);
+    if (!stacks_expect(s, p->end_count, p->frame_count, e)) return false;
     for (size_t i = 0, from = 0; i < p->end_count; from = p->ends[i++]) {
         if (p->weights[i] < 0)
             return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: negative weight %g", i,
                            p->weights[i]);
         for (size_t k = from; k < p->ends[i]; k++) {
-            uint32_t frame = 0;
-            if (!frame_index(r, p->frames[k], &frame, e)) return err_wrap(e, "sample %zu", i);
-            if (!frame_row(r, s, frame, &stack[k], e)) return false;
+            if (!frame_row(r, s, p->frames[k], &p->frames[k], e)) return false;
         }
         double weight = nearbyint(p->weights[i] * scale);
-        if (!add(s, &stack[from], p->ends[i] - from, weight, e)) return false;
+        if (!add(s, &p->frames[from], p->ends[i] - from, weight, e)) return false;
     }
     return true;
 }
 
-static bool make(struct reader *r, const struct raw *p, err *e)
+static bool make(struct reader *r, struct raw *p, err *e)
 {
     const struct unit *unit = unit_of(p->unit);
     if (!unit)

@@ -86,6 +86,21 @@ bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e)
     return arena_ok(s->a, e) && add_frame(s, &want, hash, row, e);
 }
 
+bool stacks_expect(struct stacks *s, size_t samples, size_t frames, err *e)
+{
+    struct profile *p = s->p;
+    size_t values = samples * s->type_count;
+    assert(p->sample_count == 0 && s->stack_cap == 0 && s->sample_cap == 0 && s->value_cap == 0);
+    p->stack_locations = ARENA_ARRAY(s->a, uint32_t, frames);
+    p->samples = ARENA_ARRAY(s->a, struct profile_sample, samples);
+    p->values = ARENA_ARRAY(s->a, int64_t, values);
+    if (!p->stack_locations || !p->samples || !p->values) return arena_fail(s->a, e);
+    s->stack_cap = frames;
+    s->sample_cap = samples;
+    s->value_cap = values;
+    return true;
+}
+
 bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **values, err *e)
 {
     struct profile *p = s->p;

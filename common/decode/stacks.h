@@ -35,6 +35,10 @@ bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *
 // As stacks_frame, for a name in memory that the caller writes over: a new one is copied.
 bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e) MUST_CHECK;
 
+// Room for so many samples with so many frames in all, which are the first. Without it arrays
+// double again and again, and the arena keeps all of their steps.
+bool stacks_expect(struct stacks *s, size_t samples, size_t frames, err *e) MUST_CHECK;
+
 // Adds a sample with `depth` frames. The caller fills (*leaf)[0..depth) with rows, leaf first, and
 // (*values)[0..type_count); both are zero before.
 bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **values,

@@ -9,8 +9,9 @@
 #include "codec/varint.h"
 #include "decode/stacks.h"
 
-#define NODE_MIN 3                      // bytes: three numbers
-#define TEXT_MAX ((uint64_t)512 << 20)  // of all keys that have a value
+#define NODE_MIN    3                      // bytes: three numbers
+#define FRAMES_MOST 16                     // a byte, of which there is room at once
+#define TEXT_MAX    ((uint64_t)512 << 20)  // of all keys that have a value
 
 struct open_node {
     uint64_t children;  // still to come
@@ -169,6 +170,40 @@ static bool add_tree_node(struct nodes *t, const struct node *n, bool root, err 
 
 // ---- both
 
+// By how many frames a name makes the stack deeper: of a trie those that begin in it.
+static size_t frames_of(str name, bool is_tree, bool root)
+{
+    size_t n = is_tree;
+    if (is_tree && root) return 0;
+    for (size_t i = 0; i < name.n; i++)
+        n += name.p[i] == ';';
+    return n;
+}
+
+// Counts what comes, so that there is room for it at once. What is wrong with the bytes is told
+// when they are read; and if they say very much in little, memory is taken step by step, up to a
+// limit.
+static bool expect(struct nodes *t, bool is_tree, const struct decode_options *limits, err *e)
+{
+    struct node n = {0};
+    err later = {0};
+    size_t samples = 0;
+    size_t frames = 0;
+    for (bool root = true; left(t) && (root || !is_tree || t->open_count); root = false) {
+        if (!read_node(t, limits, &n, &later)) break;
+        size_t depth = parent_key(t) + frames_of(n.name, is_tree, root);
+        if (n.value) {
+            samples++;
+            frames += is_tree ? depth : depth + 1;
+        }
+        if (n.children && !descend(t, n.children, depth, e)) return false;
+    }
+    size_t bytes = (size_t)(t->end - t->begin);
+    t->at = t->begin;
+    t->open_count = 0;
+    return frames / FRAMES_MOST > bytes || stacks_expect(&t->s, samples, frames, e);
+}
+
 static bool read_all(struct nodes *t, bool is_tree, const struct decode_options *limits, err *e)
 {
     struct node n = {0};
@@ -194,8 +229,8 @@ static bool decode(struct arena *a, str bytes, bool is_tree, const struct decode
     struct nodes t = {.begin = at, .at = at, .end = at + bytes.n};
     struct decode_options limits = {0};
     if (is_tree) limits = *o;
-    bool ok = stacks_begin(&t.s, a, bytes.n, o, &type, 1, e) && read_all(&t, is_tree, &limits, e) &&
-              stacks_finish(&t.s, e);
+    bool ok = stacks_begin(&t.s, a, bytes.n, o, &type, 1, e) && expect(&t, is_tree, &limits, e) &&
+              read_all(&t, is_tree, &limits, e) && stacks_finish(&t.s, e);
     if (ok) *out = (struct decoded){t.s.p, 1};
     stacks_release(&t.s);
     return ok;

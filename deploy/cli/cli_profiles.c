@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/cli/cli_profiles.h"
 
+#include "base/utf8.h"
 #include "codec/compress.h"
 #include "codec/pb.h"
 #include "decode/jfr.h"
@@ -222,6 +223,7 @@ bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e)
 static uint32_t frame_of(struct symbols *s, struct arena *a, str name, uint64_t address, err *e)
 {
     if (name.n == 0) name = arena_printf(a, "0x%llx", (unsigned long long)address);
+    name = utf8_mended(a, name);
     if (!arena_ok(a, e)) return MAP_NONE;
     uint32_t text = symbols_string(s, name, e);
     if (text == MAP_NONE) return MAP_NONE;

@@ -17,6 +17,8 @@ from collections import Counter, defaultdict
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORPUS = os.environ.get("FLAMETREE_CORPUS") or os.path.join(HERE, "..", "..", "..", "shared", "corpus")
 
+MANIFEST = os.path.join(CORPUS, "MANIFEST.tsv")
+
 # Files that are refused, with the format to read them as and a part of the message.
 REFUSED = {
     "pprof/invalid-utf8.pb.gz": ("pprof", "invalid utf8 string hex: "),
@@ -34,9 +36,23 @@ FORMATS = ("otlp", "pprof", "collapsed", "perf", "jfr", "trie", "tree", "speedsc
 DANGLING = {"derived/pprof-dangling-location.pb": {"samples": -1, "stacks": -1}}
 
 
-def dump(program, form, path):
-    lines = subprocess.run([program, form, path], check=True, capture_output=True).stdout.decode().split("\n")
-    return [json.loads(line) for line in lines if line]
+def dump_by(program):
+    """What `check` reads files with: dump(form, path) gives the lines of corpus_dump. Tests of the command line have one of their own."""
+    def dump(form, path):
+        lines = subprocess.run([program, form, path], check=True, capture_output=True).stdout.decode().split("\n")
+        return [json.loads(line) for line in lines if line]
+    return dump
+
+
+def inputs():
+    """(name, format, facts) of every profile of the manifest; none where there is no corpus."""
+    if not os.path.exists(MANIFEST):
+        return
+    with open(MANIFEST, encoding="utf-8") as f:
+        rows = [line.rstrip("\n").split("\t") for line in f][1:]
+    for row in rows:
+        if row[6] == "input":
+            yield row[2], row[4] if row[3] == "derived" else row[3], json.loads(row[12])
 
 
 def top(counts):
@@ -45,7 +61,7 @@ def top(counts):
 
 def measures(samples, column):
     """Sum, stacks, tree nodes and largest functions of one sample type; frames innermost first."""
-    own, total, nodes, merged, whole = Counter(), Counter(), set(), defaultdict(int), 0
+    own, total, nodes, merged, whole = defaultdict(int), defaultdict(int), set(), defaultdict(int), 0
     for s in samples:
         value = s["values"][column]
         whole += value
@@ -146,9 +162,9 @@ def compare(name, got, expected):
     return wrong
 
 
-def check_perf(program, name, expected):
+def check_perf(dump, name, expected):
     """perf script as collapsed stacks: every sample that the manifest counts, and the stacks of stackcollapse-perf.pl --all."""
-    head, *samples = dump(program, "perf", os.path.join(CORPUS, name))
+    head, *samples = dump("perf", os.path.join(CORPUS, name))
     if "error" in head:
         return ["refused: %s" % head["message"]]
     counts = Counter()  # of all processes
@@ -182,8 +198,8 @@ def recording_facts(lines):
             for types, samples in profiles.items()}
 
 
-def check_jfr(program, name, expected):
-    lines = dump(program, "jfr", os.path.join(CORPUS, name))
+def check_jfr(dump, name, expected):
+    lines = dump("jfr", os.path.join(CORPUS, name))
     error = lines[0].get("message") if lines else None
     if "error" in expected or error:
         return [] if "error" in expected and error else ["expected %s, got %s" % (expected.get("error", "profiles"), error)]
@@ -221,8 +237,8 @@ def otlp_facts(lines):
     return facts
 
 
-def check_otlp(program, name, expected):
-    head, *lines = dump(program, "otlp", os.path.join(CORPUS, name))
+def check_otlp(dump, name, expected):
+    head, *lines = dump("otlp", os.path.join(CORPUS, name))
     if "problems" in expected or "error" in head:
         layouts = all(layout in head.get("message", "") for layout in ("1.10", "1.9", "1.8", "1.7"))
         return [] if "problems" in expected and layouts else ["expected %s, got %s" % (expected.get("problems", "profiles"), head)]
@@ -233,21 +249,21 @@ def check_otlp(program, name, expected):
     return wrong + compare(name, {"by_type": otlp_facts(lines), "samples_with_link": linked}, {"by_type": wanted, "samples_with_link": expected["samples_with_link"]})
 
 
-def check(program, name, form, expected):
+def check(dump, name, form, expected):
     if form == "otlp":
-        return check_otlp(program, name, expected)
+        return check_otlp(dump, name, expected)
     if form == "jfr":
-        return check_jfr(program, name, expected)
+        return check_jfr(dump, name, expected)
     if form == "perf":
-        return check_perf(program, name, expected)
+        return check_perf(dump, name, expected)
     path = os.path.join(CORPUS, name)
     if name in REFUSED:
         form, text = REFUSED[name]
-        answer = dump(program, form, path)[0]
+        answer = dump(form, path)[0]
         wanted = "resource_exhausted" if form == "pprof-4mb" else "invalid_argument"
         good = answer.get("error") == wanted and text in answer["message"]
         return [] if good else ["expected a refusal with %r, got %s" % (text, str(answer)[:300])]
-    head, *samples = dump(program, form, path)
+    head, *samples = dump(form, path)
     if "error" in head:
         return ["refused: %s" % head["message"]]
     samples = list(itertools.takewhile(lambda line: "types" not in line, samples))  # of the first profile
@@ -258,32 +274,26 @@ def check(program, name, form, expected):
     return compare(name, (collapsed_facts if form == "collapsed" else pprof_facts)(head, samples), expected)
 
 
-def check_repair(program):
+def check_repair(dump):
     """A .NET agent that sends 0 for all function ids: with repair the names are there and the sums are the facts'."""
     name = "pprof/dotnet-73-function-ids-0.pb"
-    head, *samples = dump(program, "pprof-repair", os.path.join(CORPUS, name))
+    head, *samples = dump("pprof-repair", os.path.join(CORPUS, name))
     names = {f for s in samples for f in s.get("stack", [])}
     return [] if len(samples) == 2819 and len(names) > 12 and not any(n.startswith("0x") for n in names) else [str(head)[:300] + " " + str(sorted(names)[:5])]
 
 
 def main():
-    program, wanted = sys.argv[1], sys.argv[2:]
-    manifest = os.path.join(CORPUS, "MANIFEST.tsv")
-    if not os.path.exists(manifest):
+    dump, wanted = dump_by(sys.argv[1]), sys.argv[2:]
+    if not os.path.exists(MANIFEST):
         print("skipped: no corpus at %s" % CORPUS)
         return 77
     passed, failed = 0, 0
-    with open(manifest, encoding="utf-8") as f:
-        rows = [line.rstrip("\n").split("\t") for line in f][1:]
-    for row in rows:
-        name, form, family = row[2], row[3], row[4]
-        form = family if form == "derived" else form
-        form = "otlp" if name.startswith("otlp/") else form
-        if form not in FORMATS or "/golden/" in name or "/aux/" in name or (wanted and not any(w in name for w in wanted)):
+    for name, form, expected in inputs():
+        if form not in FORMATS or (wanted and not any(w in name for w in wanted)):
             continue
-        wrong = check(program, name, form, json.loads(row[12]))
+        wrong = check(dump, name, form, expected)
         if not wrong and name.startswith("pprof/dotnet-73"):
-            wrong = check_repair(program)
+            wrong = check_repair(dump)
         passed, failed = passed + (not wrong), failed + bool(wrong)
         for line in wrong:
             print("FAIL %s: %s" % (name, line))

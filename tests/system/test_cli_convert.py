@@ -6,7 +6,7 @@ import os
 
 import pytest
 from cli import fails, ok, on_terminal, run
-from client import Pprof, flame, read_pprof
+from client import Pprof, flame, read_pprof, unpb
 
 TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
 SAMPLES = [("main;work;leaf", [4, 400, 1, 100]), ("main;work", [3, 30, 0, 0]), (["main", ["outer", "inlined"], "leaf"], [2, 20, 2, 20]), ("main;idle é", [1, 1, 1, 1])]
@@ -88,6 +88,25 @@ def test_addresses_without_a_name_are_shown_as_such(tmp_path):
     path.write_bytes(p.encode())
     assert folded(ok("convert", str(path), "-", "--to", "folded")) == {"0x1234": 7}
     assert json.loads(ok("convert", str(path), "-", "--to", "speedscope"))["shared"]["frames"] == [{"name": "0x1234"}]
+
+
+def test_names_that_are_no_utf8_are_mended_in_every_format(tmp_path):
+    """Protobuf has no such text: servers refuse a pprof that has it."""
+    path, out, want = tmp_path / "latin.folded", tmp_path / "latin.pb", {"main;m\ufffdthode": 3, "main;méthode": 2}
+    path.write_bytes(b"main;m\xe9thode 3\n" + "main;méthode 2\n".encode())
+    assert folded(ok("convert", str(path), "-", "--to", "folded")) == want
+    ok("convert", str(path), str(out))
+    assert {k: v[0] for k, v in read_pprof(out.read_bytes())["stacks"].items()} == want and folded(ok("convert", str(out), "-", "--to", "folded")) == want
+    assert "m\ufffdthode" in ok("flame", str(path)) and "m\ufffdthode" in ok("top", str(path))
+
+
+def test_a_period_type_without_a_name_keeps_its_unit(tmp_path):
+    """Agents of .NET send it so; it is part of the profile type's name."""
+    path, out = tmp_path / "in.pb", tmp_path / "out.pb"
+    path.write_bytes(Pprof(("a", 1), period_type=("", "nanoseconds")).encode())
+    ok("convert", str(path), str(out))
+    p = read_pprof(out.read_bytes())
+    assert [p["strings"][unpb(p["fields"][11][0]).get(k, [0])[0]] for k in (1, 2)] == ["", "nanoseconds"]
 
 
 def test_standard_input_and_output(heap):

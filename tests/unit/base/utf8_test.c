@@ -46,11 +46,36 @@ static void what_is_no_character_is_told(void **state)
     }
 }
 
+static void text_is_mended_byte_by_byte(void **state)
+{
+    (void)state;
+    static const struct {
+        str bytes;
+        str mended;
+    } cases[] = {
+        {S_INIT(""), S_INIT("")},
+        {S_INIT("m\xc3\xa9thode"), S_INIT("m\xc3\xa9thode")},
+        {S_INIT("m\xe9thode"), S_INIT("m\xef\xbf\xbdthode")},
+        {S_INIT("\xff\xfe"), S_INIT("\xef\xbf\xbd\xef\xbf\xbd")},
+        {S_INIT("a\xe2\x82"), S_INIT("a\xef\xbf\xbd\xef\xbf\xbd")},
+        {S_INIT("\xc3\xa9\x80"), S_INIT("\xc3\xa9\xef\xbf\xbd")},
+    };
+    struct arena a;
+    arena_init(&a, NULL, 1 << 16);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        str got = utf8_mended(&a, cases[i].bytes);
+        if (!str_eq(got, cases[i].mended)) fail_msg("case %zu: %.*s", i, STR(got));
+    }
+    assert_ptr_equal(utf8_mended(&a, cases[1].bytes).p, cases[1].bytes.p);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character_there_and_back),
         cmocka_unit_test(what_is_no_character_is_told),
+        cmocka_unit_test(text_is_mended_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
