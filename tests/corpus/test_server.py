@@ -7,7 +7,6 @@ import os
 import re
 
 import pytest
-from cli import run
 from client import PUSH, QUERIER, UTF8, multipart, now_ms, pb, select, unpb
 from flametree import Flametree, flush
 
@@ -19,9 +18,9 @@ needs_corpus = pytest.mark.skipif(not FILES, reason="no corpus at %s" % check.CO
 
 # Recordings are old and some are large.
 SETTINGS = ["--ingester.head_age=20000d", "--limits.reject_older_than=0", "--limits.max_query_length=0", "--limits.max_profile_size_bytes=%d" % (32 << 20), "--limits.max_profile_stacktrace_samples=200000"]
-# Formats that /ingest takes, by the name that it has for them. Files of others are sent by `flametree push`, which makes one of these of them.
-INGEST = {"collapsed": "folded", "trie": "trie", "tree": "tree", "jfr": "jfr", "speedscope": "speedscope"}
-PUSHED = {"perf", "legacy", "cpuprofile", "heapprofile"}
+# Formats that /ingest takes, by the name that it has for them.
+INGEST = {"collapsed": "folded", "trie": "trie", "tree": "tree", "jfr": "jfr", "speedscope": "speedscope", "perf": "perf", "legacy": "legacy",
+          "cpuprofile": "cpuprofile", "heapprofile": "heapprofile"}
 FROM = 1_700_000_000  # of what has no time of its own
 LABELS_PART = {"jfr/dump1.jfr.gz": "jfr/aux/dump1.labels.pb.gz", "jfr/new_spancontext.jfr.gz": "jfr/aux/new_spancontext.labels.pb.gz"}
 
@@ -109,10 +108,6 @@ def send(f, name):
     if form == "otlp":
         body, kind = marked(name, data)
         return s.call("POST", "/v1development/profiles", body, {"Content-Type": kind}, push=True)
-    if form in PUSHED:
-        done = run("push", os.path.join(check.CORPUS, name), "-l", "service_name=" + service, "--format", form, url=f.url)
-        assert done.returncode == 0, done
-        return None
     parts, headers = data, {}
     if form == "jfr":
         parts, headers = multipart(jfr=data, **({"labels": content(LABELS_PART[name])} if name in LABELS_PART else {}))

@@ -134,7 +134,7 @@ def jfr(n):
     return chunk * max(n, 1)
 
 
-FORMATS = {"pprof": pprof, "otlp": otlp, "otlp-json": otlp_json, "folded": folded, "lines": lines, "tree": tree, "trie": trie, "speedscope": speedscope, "jfr": jfr}
+FORMATS = {"pprof": pprof, "otlp": otlp, "otlp-json": otlp_json, "folded": folded, "lines": lines, "tree": tree, "trie": trie, "speedscope": speedscope, "jfr": jfr, "perf": perf}
 
 
 def of(format, size):
