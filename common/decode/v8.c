@@ -338,12 +338,12 @@ static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth
 
 static bool add_stacks(struct v8 *v, struct stacks *s, err *e)
 {
-    struct idmap rows;
+    struct idmap *rows = ARENA_NEW(v->a, struct idmap);  // its index is freed with the arena
     size_t n = v->node_count;
     uint32_t *depths = ARENA_ARRAY(v->a, uint32_t, n);
     struct tally t = {ARENA_ARRAY(v->a, int64_t, n), ARENA_ARRAY(v->a, int64_t, n)};
-    if (!depths || !t.counts || !t.ns) return arena_fail(v->a, e);
-    if (!link_nodes(v, &rows, e) || !find_depths(v, depths, e) || !add_samples(v, &rows, &t, e))
+    if (!rows || !depths || !t.counts || !t.ns) return arena_fail(v->a, e);
+    if (!link_nodes(v, rows, e) || !find_depths(v, depths, e) || !add_samples(v, rows, &t, e))
         return false;
     for (size_t i = 0; i < n; i++) {
         const int64_t values[] = {t.counts[i], t.ns[i]};
