@@ -142,11 +142,12 @@ static bool check_head(const struct log_object_head *h, id128 stream, uint64_t n
         return bare || damaged(e, "it is a seal with entries");
     }
     if (h->node.n) return damaged(e, "it is no seal, and names a sealer");
-    if (!h->cut || !h->count || !h->cut_first_seq || h->first_seq < h->cut_first_seq)
+    if (!h->cut || !h->count || !h->cut_first_seq || h->first_seq < h->cut_first_seq) {
         return err_set(e, ERR_DATA_LOSS,
                        "its head has cut %" PRIu64 ", count %" PRIu64 ", cut_first_seq %" PRIu64
                        ", first_seq %" PRIu64,
                        h->cut, h->count, h->cut_first_seq, h->first_seq);
+    }
     if (h->count > UINT64_MAX - h->first_seq) return damaged(e, "its entries have no numbers left");
     return true;
 }

@@ -20,12 +20,12 @@
 
 // ---- one head
 
-bool object_log_head(struct store *s, struct req *r, id128 stream, uint64_t number, uint64_t size,
+bool object_log_head(struct store *s, struct req *r, id128 stream, uint64_t number,
                      char to[LOG_OBJECT_HEAD_MAX], struct log_object_head *h, err *e)
 {
     str name = name_log_object(&r->arena, stream, number);
-    if (!arena_ok(&r->arena, e)) return false;
-    if (!size && !store_size(s, r, name, &size, e)) return false;
+    uint64_t size = 0;
+    if (!arena_ok(&r->arena, e) || !store_size(s, r, name, &size, e)) return false;
     size_t n = (size_t)MIN(size, (uint64_t)LOG_OBJECT_HEAD_MAX);
     if (n && !store_read(s, r, name, 0, n, to, e)) return false;
     return log_object_decode_head(str_make(to, n), stream, number, h, e) ||
@@ -87,7 +87,7 @@ static enum object_log_put whose(struct object_log_writer *w, struct req *r, err
 {
     char bytes[LOG_OBJECT_HEAD_MAX];
     struct log_object_head h;
-    if (!object_log_head(w->store, r, w->stream, w->number, 0, bytes, &h, e))
+    if (!object_log_head(w->store, r, w->stream, w->number, bytes, &h, e))
         return e->code == ERR_DATA_LOSS ? OBJECT_LOG_TWICE : OBJECT_LOG_UNKNOWN;
     if (!h.seal && id128_eq(h.nonce, w->nonce)) return landed(w);
     if (h.seal) {
@@ -152,7 +152,7 @@ static bool is_seal(struct store *s, struct req *r, id128 stream, uint64_t numbe
     err why = {0};
     char bytes[LOG_OBJECT_HEAD_MAX];
     struct log_object_head h = {0};
-    bool ok = object_log_head(s, r, stream, number, 0, bytes, &h, &why);
+    bool ok = object_log_head(s, r, stream, number, bytes, &h, &why);
     *seal = ok && h.seal;
     if (ok || why.code == ERR_NOT_FOUND || why.code == ERR_DATA_LOSS) return true;
     *e = why;

@@ -127,10 +127,11 @@ bool object_log_look(struct store *s, struct req *r, struct arena *a, id128 stre
                      struct object_log_survey *out, err *e) MUST_CHECK;
 
 // Calls fn for each object of a whole cut, in order. not_found: one has vanished, so the cut is
-// covered, and what fn was given of it is to be dropped. data_loss names the damaged object.
+// covered, and what fn was given of it is to be dropped. data_loss names the damaged object. One
+// object at a time is in memory, counted against that of the request.
 typedef bool object_log_fn(void *arg, const struct log_object *o, err *e);
 bool object_log_read(struct store *s, struct req *r, id128 stream, const struct object_log_cut *cut,
-                     struct mem_budget *memory, object_log_fn *fn, void *arg, err *e) MUST_CHECK;
+                     object_log_fn *fn, void *arg, err *e) MUST_CHECK;
 
 // Streams that have objects, in order. The arena's.
 bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 **streams, size_t *n,

@@ -101,7 +101,8 @@ static bool take_head(struct object *o, const struct store_read *read, id128 str
         *e = read->fault;
         return false;
     }
-    if (!log_object_decode_head(str_make(read->to, read->n), stream, o->number, &o->head, e))
+    str bytes = str_make(read->to, read->n);
+    if (!log_object_decode_head(bytes, stream, o->number, &o->head, e))
         return err_wrap(e, "object %.*s", STR(read->name));
     o->head.node = (str){0};  // it borrows from bytes that go
     return true;
@@ -110,7 +111,7 @@ static bool take_head(struct object *o, const struct store_read *read, id128 str
 static bool read_heads(struct store *s, struct req *r, struct seen *x, id128 stream, err *e)
 {
     struct store_read v[HEADS_AT_ONCE];
-    char *room = arena_new(&r->arena, HEADS_AT_ONCE * LOG_OBJECT_HEAD_MAX);
+    char *room = arena_array(&r->arena, LOG_OBJECT_HEAD_MAX, MIN(x->n, HEADS_AT_ONCE) + 1);
     if (!room) return arena_fail(&r->arena, e);
     for (size_t from = 0; from < x->n; from += HEADS_AT_ONCE) {
         size_t n = MIN(x->n - from, HEADS_AT_ONCE);
@@ -124,8 +125,9 @@ static bool read_heads(struct store *s, struct req *r, struct seen *x, id128 str
         }
         if (!arena_ok(&r->arena, e)) return false;
         store_read_many(s, r, v, n);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
             if (!take_head(&x->v[from + i], &v[i], stream, e)) return false;
+        }
     }
     return true;
 }
@@ -145,10 +147,11 @@ static bool add_object(struct object_log_survey *out, const struct object *o,
     const struct log_object_head *h = &o->head;
     struct object_log_cut *c = out->n ? &out->cuts[out->n - 1] : NULL;
     bool adjacent = before && !before->gone && before->number + 1 == o->number;
-    if (adjacent && !before->head.seal && !follows(&before->head, h))
+    if (adjacent && !before->head.seal && !follows(&before->head, h)) {
         return err_set(e, ERR_DATA_LOSS,
                        "object %" PRIu64 " of the log does not follow the one before it",
                        o->number);
+    }
     if (!c || c->cut != h->cut) {
         c = &out->cuts[out->n++];
         *c = (struct object_log_cut){
@@ -208,13 +211,13 @@ static bool read_one(struct store *s, struct req *r, id128 stream, uint64_t numb
 }
 
 bool object_log_read(struct store *s, struct req *r, id128 stream, const struct object_log_cut *cut,
-                     struct mem_budget *memory, object_log_fn *fn, void *arg, err *e)
+                     object_log_fn *fn, void *arg, err *e)
 {
     struct buf bytes;
     uint64_t seq = cut->first_seq;
     bool ok = true;
     assert(cut->whole && cut->first > 0 && cut->first <= cut->last);
-    buf_init(&bytes, memory, LOG_BYTES_MAX);
+    buf_init(&bytes, r->arena.budget, LOG_BYTES_MAX);
     for (uint64_t number = cut->first; ok && number <= cut->last; number++) {
         struct log_object o;
         ok = read_one(s, r, stream, number, &bytes, &o, e);

@@ -156,7 +156,7 @@ static bool take(void *arg, const struct log_object *o, err *e)
 
 static bool read_cut(struct bench *b, const struct object_log_cut *c, struct reading *x)
 {
-    return object_log_read(b->store, &b->r, STREAM, c, NULL, take, x, &x->fault);
+    return object_log_read(b->store, &b->r, STREAM, c, take, x, &x->fault);
 }
 
 // ---- writing
