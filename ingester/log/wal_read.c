@@ -303,21 +303,27 @@ static void note_scan(struct scan *s, struct cut *c)
         c->rows = s->rows;
     lock_give(&w->lock);
     if (!s->lost_entries) return;
-    meta_put_loss(w, c->stream);
+    w->home->note_loss(w, c->stream);
     wal_tell_damage(c, s->lost_entries, s->lost_rows, &s->why);
+}
+
+bool disk_scan(struct scan *s, err *e)
+{
+    bool damaged = false;
+    assert(s->cut->family);
+    bool ok = scan_in_order(s, &damaged, e);
+    return ok && (!damaged || scan_by_seq(s, e));
 }
 
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 {
     struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
-    bool damaged = false;
-    assert(c->family && !c->in_doubt);
+    assert(!c->in_doubt);
     s.next_seq = MAX(c->read_seq + 1, c->first_seq);
     // c->rows counts unread entries too, if there are any.
     s.rows = c->read_seq == 0 ? 0 : c->read_seq == c->last_seq ? c->rows : ROWS_UNKNOWN;
     buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
-    bool ok = scan_in_order(&s, &damaged, e);
-    if (ok && damaged) ok = scan_by_seq(&s, e);
+    bool ok = w->home->scan(&s, e);
     buf_release(&s.unpacked);
     for (size_t i = 0; i < BASES_MAX; i++)
         buf_release(&s.bases[i].bytes);
