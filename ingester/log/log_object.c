@@ -213,7 +213,7 @@ bool log_object_decode_head(str bytes, id128 stream, uint64_t number, struct log
 // One entry, whose cut must be the head's.
 static bool read_entry(str message, uint64_t *cut, struct log_object_entry *x)
 {
-    *x = (struct log_object_entry){0};
+    *x = (struct log_object_entry){.bytes = message};
     *cut = 0;
     struct pb_reader r = pb_reader(message);
     while (pb_next(&r)) {

@@ -37,6 +37,7 @@ struct log_object_entry {
     str tenant;
     uint64_t rows_before;  // records of the cut's earlier entries
     str rows;              // message LogRows
+    str bytes;             // all of it: message Entry
 };
 
 struct log_object {

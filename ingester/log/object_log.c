@@ -74,6 +74,11 @@ bool object_log_filled(struct object_log_writer *w, struct log_object_packer *p,
     return ok;
 }
 
+void object_log_unfill(struct object_log_writer *w)
+{
+    empty(w);
+}
+
 static enum object_log_put landed(struct object_log_writer *w)
 {
     empty(w);

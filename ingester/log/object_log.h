@@ -77,6 +77,10 @@ void object_log_fill(struct object_log_writer *w, struct log_object_packer *p,
                      const struct log_object_head *h);
 bool object_log_filled(struct object_log_writer *w, struct log_object_packer *p, err *e) MUST_CHECK;
 
+// Gives up an object that was begun. If it was put already, the stream must not be written any
+// more.
+void object_log_unfill(struct object_log_writer *w);
+
 // Puts the object once. LANDED: the next one may be begun. UNKNOWN: again, whenever. OVER: `bytes`
 // stay, for the caller to look at.
 enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, err *e) MUST_CHECK;
@@ -133,6 +137,10 @@ typedef bool object_log_fn(void *arg, const struct log_object *o, err *e);
 bool object_log_read(struct store *s, struct req *r, id128 stream, const struct object_log_cut *cut,
                      object_log_fn *fn, void *arg, err *e) MUST_CHECK;
 
+// One object, into `bytes`, which *o borrows. not_found, data_loss naming it, or as the store says.
+bool object_log_get(struct store *s, struct req *r, id128 stream, uint64_t number,
+                    struct buf *bytes, struct log_object *o, err *e) MUST_CHECK;
+
 // Streams that have objects, in order. The arena's.
 bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 **streams, size_t *n,
                         err *e) MUST_CHECK;
@@ -141,6 +149,10 @@ bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 *
 
 // So long after its last try a creation may still arrive at the store.
 #define OBJECT_LOG_LATE_NS (INT64_C(20) * 60 * 1000000000)
+
+// Whether the writer's last object may have been sent more than once: it was put twice, or the
+// store is reached over a network, where a request is sent again without telling.
+bool object_log_may_return(const struct object_log_writer *w);
 
 // The objects of one stream that are there, cut by cut. All of them are in it: the order of
 // deletion is kept for the stream as a whole.

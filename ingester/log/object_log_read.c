@@ -200,8 +200,8 @@ bool object_log_look(struct store *s, struct req *r, struct arena *a, id128 stre
 
 // ---- reading
 
-static bool read_one(struct store *s, struct req *r, id128 stream, uint64_t number,
-                     struct buf *bytes, struct log_object *o, err *e)
+bool object_log_get(struct store *s, struct req *r, id128 stream, uint64_t number,
+                    struct buf *bytes, struct log_object *o, err *e)
 {
     str name = name_log_object(&r->arena, stream, number);
     buf_clear(bytes);
@@ -220,7 +220,7 @@ bool object_log_read(struct store *s, struct req *r, id128 stream, const struct 
     buf_init(&bytes, r->arena.budget, LOG_BYTES_MAX);
     for (uint64_t number = cut->first; ok && number <= cut->last; number++) {
         struct log_object o;
-        ok = read_one(s, r, stream, number, &bytes, &o, e);
+        ok = object_log_get(s, r, stream, number, &bytes, &o, e);
         // Only what was looked at is read, so only another store in this one's place does that.
         if (ok && (o.head.cut != cut->cut || o.head.first_seq != seq))
             ok = err_set(e, ERR_DATA_LOSS, "object %" PRIu64 " of the log has changed", number);

@@ -18,8 +18,7 @@ bool object_log_shelf_room(struct object_log_shelf *s, err *e)
     return mem_grow(NULL, &s->v, &s->cap, s->n + 1, sizeof *s->v, e);
 }
 
-// A store over a network sends a request again by itself, and does not tell.
-static bool may_come_again(const struct object_log_writer *w)
+bool object_log_may_return(const struct object_log_writer *w)
 {
     return w->tries > 1 || w->store->kind->remote;
 }
@@ -36,7 +35,7 @@ void object_log_landed(struct object_log_shelf *s, const struct object_log_write
         *last = (struct object_log_place){.cut = cut, .first = number};
     }
     last->last = number;
-    if (may_come_again(w))
+    if (object_log_may_return(w))
         last->until_boot_ns = MAX(last->until_boot_ns, boot_ns + OBJECT_LOG_LATE_NS);
 }
 

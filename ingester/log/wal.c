@@ -162,6 +162,7 @@ static void set_broken(struct wal *w, const err *fault)
     while (w->first) {
         struct waiter *x = w->first;
         w->first = x->next;
+        w->waiting -= x->bytes;
         finish(x, false, &refused);
     }
     w->last = NULL;
@@ -197,11 +198,22 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     return group;
 }
 
+// An object costs the same whether it has one entry or thousands, so a leader waits for others.
+// Those that came while the object before was put have waited already.
+static void linger(struct wal *w)
+{
+    uint64_t until = w->first->since_mono_ns + (uint64_t)w->options.linger_ns;
+    while (w->state == WAL_OPEN && w->waiting < w->home->group_bytes) {
+        if (!cond_wait_until(&w->full, &w->lock, until)) break;
+    }
+}
+
 // Runs with w->lock and gives it back. The next leader is woken before the group, so that its write
 // begins while this group's callers are still being woken.
 static void lead(struct wal *w)
 {
     size_t bytes = 0;
+    if (w->options.linger_ns > 0) linger(w);
     struct waiter *group = take_group(w, &bytes);
     err fault = {0};
     bool broken = false;
@@ -210,6 +222,7 @@ static void lead(struct wal *w)
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
     assert(w->led);
+    w->waiting -= bytes;
     if (ok) note_commit(w, group);
     struct waiter *next = pass_lead(w);
     lock_give(&w->lock);
@@ -221,6 +234,16 @@ static void lead(struct wal *w)
     }
 }
 
+// One that is larger than the limit may wait alone.
+static bool may_wait(const struct wal *w, size_t bytes, err *e)
+{
+    size_t most = w->options.waiting_max;
+    if (most == 0 || w->waiting == 0 || w->waiting + bytes <= most) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "%zu bytes wait for the log, ingester.log_waiting_bytes is %zu", w->waiting,
+                   most);
+}
+
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e)
 {
@@ -228,11 +251,14 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
     struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
     for (size_t i = 0; i < n; i++)
         me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
+    me.since_mono_ns = clock_mono_ns();
     lock_take(&w->lock);
-    if (!wal_admits(w, e)) {
+    if (!wal_admits(w, e) || !may_wait(w, me.bytes, e)) {
         lock_give(&w->lock);
         return false;
     }
+    w->waiting += me.bytes;
+    if (w->waiting >= w->home->group_bytes) cond_wake_all(&w->full);
     if (w->last) {
         w->last->next = &me;
     } else {
@@ -384,6 +410,7 @@ struct wal_counts wal_count(struct wal *w)
     c.bytes = w->bytes;
     c.lost_entries = w->lost_entries;
     c.lost_rows = w->lost_rows;
+    c.waiting = w->waiting;
     for (size_t i = 0; i < w->cut_count; i++) {
         c.open_cuts += !w->cuts[i]->closed;
         c.closed_cuts += w->cuts[i]->closed;

@@ -208,6 +208,7 @@ void wal_tick(struct wal *w)
         if (!ok) wal_break(w, &e);
     }
     wal_give_lead(w);
+    if (w->home->tidy) w->home->tidy(w);
 }
 
 bool wal_cut_now(struct wal *w, err *e)

@@ -92,6 +92,7 @@ struct waiter {
     size_t n;
     size_t bytes;       // of its entries; grows when the leader learns their news
     size_t news_bytes;  // of these, the news
+    uint64_t since_mono_ns;
     struct wal_place place;
     bool leads;
     bool done;
@@ -122,11 +123,14 @@ struct wal_home {
     bool (*note_times)(struct wal *w, err *e);  // wall times of own cuts have changed
     void (*note_loss)(struct wal *w, id128 stream);
     bool (*tick)(struct wal *w, err *e);
+    void (*tidy)(struct wal *w);  // after a tick, without the lead; NULL: there is nothing to do
+    void (*end)(struct wal *w);   // before a close, after a drain; NULL
     bool (*drop_cut)(struct wal *w, struct cut *c, err *e);  // its rows have left the head
     void (*dropped)(struct wal *w, id128 stream, uint64_t number, bool stream_too);
     bool (*scan)(struct scan *s, err *e);  // calls scan_entry for each entry of the cut
 };
 extern const struct wal_home wal_on_disk;
+extern const struct wal_home wal_in_store;
 
 // How far the newest cut was acknowledged (wal_damage.c).
 struct wal_mark {
@@ -161,10 +165,13 @@ struct wal {
     size_t stream_count;
     size_t stream_cap;
     uint64_t bytes;
+    size_t waiting;         // bytes of appends in the queue and in the group that is written
+    struct cond full;       // a leader that lingers need not do so any longer
     uint64_t lost_entries;  // of all cuts, those that were dropped too
     uint64_t lost_rows;
     struct wal_loss losses[WAL_DAMAGED_MAX];
     size_t loss_count;
+    struct wal_objects *objects;  // of a log in the store (wal_object.c)
     // Only the thread that has the lead changes these.
     struct db db;
     struct cut *open;  // NULL: the next append makes one
@@ -204,7 +211,18 @@ bool meta_losses(struct wal *w, err *e) MUST_CHECK;
 bool disk_load(struct wal *w, bool first, err *e) MUST_CHECK;
 void disk_unload(struct wal *w);
 bool disk_begin(struct wal *w, const struct wal_stream *own, err *e) MUST_CHECK;
-bool disk_scan(struct scan *s, err *e) MUST_CHECK;  // wal_read.c
+
+// (wal_read.c) What homes need to read a cut. scan_entry fails only with errors that may pass;
+// damage is counted. scan_is_damage says of an error whether it is damage.
+bool disk_scan(struct scan *s, err *e) MUST_CHECK;
+bool scan_entry(struct scan *s, str key, str value, err *e) MUST_CHECK;
+struct wal *scan_wal(const struct scan *s);
+const struct cut *scan_cut(const struct scan *s);
+bool scan_is_damage(const err *e);
+void scan_note_damage(struct scan *s, const err *e);
+// The cut is covered, and what the head was given of it does not count: it goes with the cut.
+void scan_vanished(struct scan *s);
+
 id128 wal_next_stream(const struct wal *w);
 // The next entry is the first of this stream; there is room for it in the table. With w->lock.
 void wal_enter_stream(struct wal *w, const struct wal_stream *own);

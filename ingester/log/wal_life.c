@@ -28,6 +28,7 @@
 //     the new stream      wal_begin leaves the log BROKEN, and it is opened again.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
+#include "ingester/log/wal_object_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/log.h"
@@ -331,15 +332,17 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     struct wal *w = mem_alloc(NULL, sizeof *w, e);
     if (!w) return NULL;
     w->options = *o;
-    w->home = &wal_on_disk;
+    w->home = o->store ? &wal_in_store : &wal_on_disk;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
     if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
     w->wall_ahead_ns = wal_wall_ahead(w);
     lock_init(&w->lock, LOCK_WAL);
     cond_init(&w->idle);
+    cond_init(&w->full);
     // RocksDB's buffers know no budget, so they are reserved as a whole.
-    if (mem_reserve(o->memory, o->buffers, e)) {
-        w->reserved = o->buffers;
+    size_t buffers = o->store ? 0 : o->buffers;
+    if (mem_reserve(o->memory, buffers, e)) {
+        w->reserved = buffers;
         if (w->home->load(w, true, e)) return w;
     }
     wal_close(w);
@@ -364,13 +367,16 @@ void wal_close(struct wal *w)
     if (!w) return;
     assert(!w->led && !w->first);
     erase_rest(w);
+    if (w->home->end && w->drained_open) w->home->end(w);
     w->home->unload(w);
+    objects_free(w);
     for (size_t i = 0; i < w->cut_count; i++)
         cut_free(w->cuts[i]);
     mem_free(NULL, (void *)w->cuts, w->cut_cap * sizeof(struct cut *));
     mem_free(NULL, w->streams, w->stream_cap * sizeof *w->streams);
     mem_unreserve(w->options.memory, w->reserved);
     cond_release(&w->idle);
+    cond_release(&w->full);
     lock_release(&w->lock);
     mem_free(NULL, w, sizeof *w);
 }
@@ -473,6 +479,7 @@ void wal_drain(struct wal *w)
     bool open = w->state == WAL_OPEN;
     w->state = WAL_DRAINED;  // before the wait, so that the queue can only become shorter
     w->drained_open = open;
+    cond_wake_all(&w->full);
     while (w->led || w->first)
         cond_wait(&w->idle, &w->lock);
     // Taken here and not by wal_take_lead, so that nobody gets in between the last append and the
