@@ -135,7 +135,10 @@ static bool other_is_empty(const struct ingester *in, bool in_store, err *e)
                             .store = in_store ? NULL : in->process->store};
     bool reads = in_store || in->process->store;
     struct wal *other = reads ? wal_open(&o, e) : NULL;
-    if (reads && !other) return false;
+    if (reads && (!other || !wal_find(other, e))) {
+        wal_close(other);
+        return false;
+    }
     size_t cuts = other ? wal_cuts(other, NULL, 0) : 1;
     wal_close(other);
     return cuts == 0 ||

@@ -88,8 +88,14 @@ struct wal_options {
 };
 
 // Opens the log, or makes it. Refuses a directory whose format it does not know. Returns owned, in
-// state RECOVERED; the caller now scans the cuts (wal_scan), then calls wal_begin.
+// state RECOVERED; the caller now scans the cuts (wal_find, wal_scan), then calls wal_begin.
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
+
+// Finds the cuts that earlier processes left, where wal_open does not: in an object store, which
+// may not answer yet. Before the cuts are scanned; again if it fails. When it has succeeded it does
+// nothing.
+bool wal_find(struct wal *w, err *e) MUST_CHECK;
+
 // After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go
 // first.
 void wal_close(struct wal *w);

@@ -111,6 +111,7 @@ struct wal_home {
     // Makes the tables of cuts and streams agree with what is there: at the open, and after a
     // failed write.
     bool (*load)(struct wal *w, bool first, err *e);
+    bool (*find)(struct wal *w, err *e);  // NULL: load has found all
     void (*unload)(struct wal *w);
     bool (*has_room)(struct wal *w, size_t bytes, err *e);
     bool (*begin)(struct wal *w, const struct wal_stream *own, err *e);

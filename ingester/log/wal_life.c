@@ -349,6 +349,11 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     return NULL;
 }
 
+bool wal_find(struct wal *w, err *e)
+{
+    return !w->home->find || w->home->find(w, e);
+}
+
 // Nobody would do it later: the process may never come back, and its disk stays.
 static void erase_rest(struct wal *w)
 {

@@ -342,7 +342,7 @@ static void forget_streams(struct wal *w)
 
 static bool objects_load(struct wal *w, bool first, err *e)
 {
-    if (first) return objects_find(w, e);
+    if (first) return objects_open(w, e);
     struct wal_objects *o = w->objects;
     if (o->writer.number > 0 && !settle(w, e)) return false;
     lock_take(&w->lock);
@@ -445,6 +445,7 @@ static bool objects_scan(struct scan *s, err *e)
 const struct wal_home wal_in_store = {
     .group_bytes = OBJECT_BYTES,
     .load = objects_load,
+    .find = objects_find,
     .unload = objects_unload,
     .has_room = objects_room,
     .begin = objects_begin,

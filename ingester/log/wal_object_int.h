@@ -16,7 +16,9 @@ struct owned {
     uint64_t top;  // number of its newest object, a seal left aside
     bool ended;    // it is not the open one
     bool sealed;   // a seal holds
-    bool unread;   // of an earlier process, and damaged: it stays as it is
+    bool old;      // of an earlier process
+    bool found;    // and its cuts are in the tables
+    bool unread;   // or it is damaged, and stays as it is
     bool covered;  // all its cuts are, and the file says so
 };
 
@@ -61,8 +63,9 @@ void objects_note_landed(struct wal *w, struct cut *c);
 void objects_forget_empty(struct wal *w);
 
 // ---- wal_object_streams.c
-bool objects_find(struct wal *w, err *e) MUST_CHECK;  // at the first open
-void objects_free(struct wal *w);                     // idempotent
+bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
+bool objects_find(struct wal *w, err *e) MUST_CHECK;
+void objects_free(struct wal *w);  // idempotent
 // Writes the file of streams. With the lead, or before appends begin.
 bool objects_note_streams(struct wal *w, err *e) MUST_CHECK;
 void objects_tidy(struct wal *w);

@@ -64,7 +64,7 @@ bool objects_note_streams(struct wal *w, err *e)
 static bool read_line(struct wal_objects *o, str line, err *e)
 {
     str rest = {0};
-    struct owned s = {.ended = true};
+    struct owned s = {.ended = true, .old = true};
     str id = str_split(line, ' ', &rest);
     if (!ulid_parse(id, &s.id, e)) return false;
     s.covered = str_is(rest, "covered");
@@ -169,6 +169,7 @@ static bool find_stream(struct wal *w, struct owned *s, struct req *r, err *e)
     if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
     for (size_t i = 0; i < survey.n; i++)
         if (!take_cut(w, s, &survey.cuts[i], e)) return false;
+    s->found = true;
     return true;
 }
 
@@ -185,22 +186,52 @@ static void tell_unread(struct wal *w, struct owned *s, const err *why)
     lock_give(&w->lock);
 }
 
-bool objects_find(struct wal *w, err *e)
+bool objects_open(struct wal *w, err *e)
 {
     w->objects = mem_alloc(NULL, sizeof *w->objects, e);
     if (!w->objects) return false;
     w->objects->sealer = (struct object_log_sealer){.node = str_of(w->options.owner),
                                                     .nonce = objects_nonce(),
                                                     .wall_ns = w->options.wall_ns()};
-    if (!read_streams(w, e)) return false;
-    for (size_t i = 0; i < w->objects->stream_count; i++) {
+    return read_streams(w, e);
+}
+
+// Cuts of a stream that was found by half: memory was short. They are found again.
+static void forget_half(struct wal *w, id128 stream)
+{
+    struct wal_objects *o = w->objects;
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (!id128_eq(c->stream, stream)) {
+            w->cuts[kept++] = c;
+            continue;
+        }
+        w->bytes -= c->bytes;
+        cut_free(c);
+    }
+    w->cut_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < o->gone_count; i++)
+        if (!id128_eq(o->gone[i].stream, stream)) o->gone[kept++] = o->gone[i];
+    o->gone_count = kept;
+    lock_give(&w->lock);
+}
+
+bool objects_find(struct wal *w, err *e)
+{
+    struct wal_objects *o = w->objects;
+    for (size_t i = 0; i < o->stream_count; i++) {
         struct req r;
         err why = {0};
-        struct owned *s = &w->objects->streams[i];
+        struct owned *s = &o->streams[i];
+        if (!s->old || s->found || s->unread) continue;
         objects_req(w, &r, OBJECTS_READ_NS);
         bool ok = find_stream(w, s, &r, &why);
         req_release(&r);
         if (ok) continue;
+        forget_half(w, s->id);
         if (why.code != ERR_DATA_LOSS) {
             *e = why;
             return err_wrap(e, "log of an earlier process");
@@ -379,7 +410,8 @@ void objects_tidy(struct wal *w)
         bool covered = false;
         bool empty = false;
         s.ended = s.ended || ends;
-        if (!s.unread && (s.sealed || !s.ended || seal_ended(w, &s)))
+        bool known = !s.old || s.found;  // else it may have cuts that nobody has seen
+        if (known && (s.sealed || !s.ended || seal_ended(w, &s)))
             empty = trim_stream(w, &s, &covered);
         if (covered) note_covered(w, s.id, empty);
         i += !empty;

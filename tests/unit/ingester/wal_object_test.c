@@ -49,6 +49,7 @@ static void start(struct bench *b)
 {
     struct wal_options o = options(b);
     assert_ok((b->w = wal_open(&o, e)) != NULL);
+    assert_ok(wal_find(b->w, e));
 }
 
 static int set_up(void **state)
@@ -238,6 +239,25 @@ static void what_a_dead_process_had_covered_is_deleted_later(void **state)
 }
 
 // ---- trouble
+
+static void a_store_that_does_not_answer_at_the_start_is_waited_for(void **state)
+{
+    struct bench *b = *state;
+    struct wal_options o = options(b);
+    err why = {0};
+    append(b, "a");
+    kill_it(b);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, 1);
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FAILS, 2, 2);
+    assert_ok((b->w = wal_open(&o, e)) != NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_false(wal_find(b->w, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+    }
+    assert_ok(wal_find(b->w, e));
+    assert_ok(wal_find(b->w, e));
+    reads(b, "1:a ");
+}
 
 static void a_write_that_landed_all_the_same_is_read(void **state)
 {
@@ -499,6 +519,7 @@ int main(void)
         TEST(a_process_that_ends_well_leaves_its_seal),
         TEST(covered_cuts_are_deleted_but_the_newest_object),
         TEST(what_a_dead_process_had_covered_is_deleted_later),
+        TEST(a_store_that_does_not_answer_at_the_start_is_waited_for),
         TEST(a_write_that_landed_all_the_same_is_read),
         TEST(the_same_bytes_are_put_until_the_store_is_back),
         TEST(what_meets_a_seal_goes_into_the_next_stream),
