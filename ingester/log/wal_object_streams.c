@@ -24,6 +24,7 @@
 //     3. Streams of which only the seal is left are forgotten.
 //
 // What fails there is tried again a second later.
+#include "base/fault.h"
 #include "ingester/log/wal_object_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -57,6 +58,7 @@ bool objects_note_streams(struct wal *w, err *e)
     lock_give(&w->lock);
     streams_path(w, path);
     bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
+    FAULT("wal.object.noted");
     buf_release(&text);
     return ok || err_wrap(e, "log");
 }
@@ -164,6 +166,7 @@ static bool find_stream(struct wal *w, struct owned *s, struct req *r, err *e)
     struct object_log_survey survey;
     uint64_t number = 0;
     if (!object_log_seal(store, r, s->id, &w->objects->sealer, &number, e)) return false;
+    FAULT("wal.object.sealed");
     s->sealed = true;
     s->top = number - 1;
     if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
@@ -369,6 +372,7 @@ static bool trim_stream(struct wal *w, const struct owned *s, bool *covered)
         ok = object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
                              w->options.boot_ns(), &e);
         req_release(&r);
+        FAULT("wal.object.deleted");
         put_back(w, s->id, &shelf, last);
     }
     if (!ok) tell("delete", s->id, &e);
