@@ -9,8 +9,10 @@
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
+#include "sys/file.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,6 +33,11 @@ const struct config_section ingester_section = {.name = "ingester",
 const struct ingester_config *ingester_settings(const struct ingester *in)
 {
     return config_section(in->process->config, "ingester");
+}
+
+static bool is_in_store(const struct ingester_config *c)
+{
+    return strcmp(c->log, "object") == 0;
 }
 
 // ---- gauges
@@ -76,6 +83,8 @@ static void set_gauges(void *arg)
     metric_set_to(&ingester_cuts, S("closed"), (int64_t)w.closed_cuts);
     metric_set(&ingester_log_bytes, (int64_t)w.bytes);
     metric_set(&ingester_log_limit, (int64_t)c->log_disk);
+    metric_set(&ingester_log_waiting, (int64_t)w.waiting);
+    metric_set(&ingester_log_waiting_limit, is_in_store(c) ? (int64_t)c->log_waiting_bytes : 0);
     count_streams(in);
     if (in->flush) flush_gauges(in->flush);
 }
@@ -102,11 +111,68 @@ static void release(struct ingester *in)
 static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
+    if (!is_in_store(c) && strcmp(c->log, "local") != 0)
+        return err_set(e, ERR_INVALID_ARGUMENT, "ingester.log is '%s', but must be local or object",
+                       c->log);
     if (c->disk_reserve == 0 || c->disk_reserve / 2 >= c->log_memory) return true;
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "ingester.disk_reserve is %llu bytes, but must be 0 or at least twice "
                    "ingester.log_memory, which is %llu bytes: a start after a crash may need that",
                    (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
+}
+
+// The log of the other kind must be empty: nobody would read it.
+static bool other_is_empty(const struct ingester *in, bool in_store, err *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", in->dir, in_store ? "CURRENT" : "STREAMS");
+    if (!file_exists(path)) return true;
+    const struct ingester_config *c = ingester_settings(in);
+    struct wal_options o = {.dir = in->dir,
+                            .owner = in->process->id,
+                            .memory = in->process->memory,
+                            .buffers = c->log_memory,
+                            .store = in_store ? NULL : in->process->store};
+    bool reads = in_store || in->process->store;
+    struct wal *other = reads ? wal_open(&o, e) : NULL;
+    if (reads && (!other || !wal_find(other, e))) {
+        wal_close(other);
+        return false;
+    }
+    size_t cuts = other ? wal_cuts(other, NULL, 0) : 1;
+    wal_close(other);
+    return cuts == 0 ||
+           err_set(e, ERR_FAILED_PRECONDITION,
+                   "the log that this ingester kept %s has profiles that are not "
+                   "flushed: start once more with ingester.log: %s, and stop it, which "
+                   "flushes them",
+                   in_store ? "on disk" : "in the object store", in_store ? "local" : "object");
+}
+
+static struct wal *open_log(const struct ingester *in, err *e)
+{
+    const struct ingester_config *c = ingester_settings(in);
+    const struct process *p = in->process;
+    bool in_store = is_in_store(c);
+    struct wal_options o = {.dir = in->dir,
+                            .owner = p->id,
+                            .memory = p->memory,
+                            .buffers = c->log_memory,
+                            .cut_bytes = c->cut_bytes,
+                            .cut_age_ns = c->cut_age,
+                            .keep_ns = c->head_age,
+                            .disk_reserve = c->disk_reserve,
+                            .disk_max = c->log_disk};
+    if (in_store && !p->store) {
+        err_set(e, ERR_FAILED_PRECONDITION, "ingester.log is object, and there is no object store");
+        return NULL;
+    }
+    if (in_store) {
+        o.store = p->store;
+        o.linger_ns = c->log_linger;
+        o.waiting_max = (size_t)c->log_waiting_bytes;
+    }
+    return other_is_empty(in, in_store, e) ? wal_open(&o, e) : NULL;
 }
 
 static bool start(const struct process *process, void **self, err *e)
@@ -124,16 +190,7 @@ static bool start(const struct process *process, void **self, err *e)
     // is through.
     in->head = head_new(process->memory, c->head_memory);
     head_set_lexicons(in->head, c->lexicon_memory);
-    struct wal_options o = {.dir = in->dir,
-                            .owner = process->id,
-                            .memory = process->memory,
-                            .buffers = c->log_memory,
-                            .cut_bytes = c->cut_bytes,
-                            .cut_age_ns = c->cut_age,
-                            .keep_ns = c->head_age,
-                            .disk_reserve = c->disk_reserve,
-                            .disk_max = c->log_disk};
-    in->wal = wal_open(&o, e);
+    in->wal = open_log(in, e);
     bool ok = in->wal != NULL;
     if (ok && process->store) {
         in->flush = flush_new(in, e);
@@ -292,7 +349,7 @@ const struct service ingester = {
     .public_http_count = COUNT(public_http),
     .internal_rpc = methods,
     .internal_rpc_count = COUNT(methods),
-    .keeps = "ingester/log/CURRENT",  // RocksDB's
+    .keeps = {"ingester/log/CURRENT", "ingester/log/STREAMS"},
     .check = check,
     .start = start,
     .ready = ready,

@@ -2,7 +2,7 @@
 //
 // replay.c - reads the log back into the head, at a start and after a failed write.
 //
-//     1. The cuts with unread entries are listed.
+//     1. The cuts with unread entries are found and listed.
 //     2. The head's limit is lifted: what was acknowledged has to be held. Pushes wait for room.
 //     3. Up to four threads take one cut after the other and scan it (wal_scan).
 //     4. Each entry is staged and published at once, as a push would be (restore_entry).
@@ -144,7 +144,7 @@ bool replay_run(struct ingester *in, err *e)
     pthread_t threads[WORKERS_MAX];
     size_t started = 0;
     uint64_t began = clock_mono_ns();
-    if (!find_unread(&all, e)) return false;
+    if (!wal_find(in->wal, e) || !find_unread(&all, e)) return false;
     lock_init(&all.lock, LOCK_CUT);
     atomic_store(&in->entries_read, 0);
     atomic_store(&in->entries_found, all.entries);

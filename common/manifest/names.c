@@ -218,3 +218,32 @@ str name_holding(struct arena *a, str node, id128 directory, uint64_t number)
     ulid_print(directory, text);
     return arena_printf(a, "%.*s%s.%016" PRIx64, STR(name_holdings(a, node)), text, number);
 }
+
+// ---- logs
+
+str name_logs(void)
+{
+    return S("v1/log/");
+}
+
+str name_log(struct arena *a, id128 stream)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/log/%s/", text);
+}
+
+str name_log_object(struct arena *a, id128 stream, uint64_t number)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/log/%s/%016" PRIx64, text, number);
+}
+
+bool name_log_number(str text, uint64_t *number)
+{
+    uint64_t v = 0;
+    if (!name_hex(&text, 16, &v) || text.n || v == 0) return false;
+    *number = v;
+    return true;
+}

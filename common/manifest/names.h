@@ -6,7 +6,8 @@
 //     v1/tenants/<tenant>                                         this tenant has data
 //     v1/closed/<tenant>                                          this tenant is being deleted
 //     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
-//     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
+//     v1/log/<stream>/<number>                                    logs of ingesters that have them
+//     here v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
 //     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
 //     v1/<hh>/<tenant>/{raw,h,d}/<first hour>-<hours>/<pack>-<ulid>   blocks
@@ -67,6 +68,12 @@ str name_page(struct arena *a, str tenant, id128 id);
 str name_nodes(void);                          // prefix
 str name_holdings(struct arena *a, str node);  // prefix
 str name_holding(struct arena *a, str node, id128 directory, uint64_t number);
+
+// Logs in the store (docs/formats/object-log.md); objects of a stream are numbered from 1.
+str name_logs(void);                          // prefix
+str name_log(struct arena *a, id128 stream);  // prefix
+str name_log_object(struct arena *a, id128 stream, uint64_t number);
+bool name_log_number(str text, uint64_t *number) MUST_CHECK;  // the part behind the stream
 
 // Pieces of names: each takes its piece from the front of *rest; false, and *rest unchanged, if
 // that begins otherwise.

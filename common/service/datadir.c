@@ -102,19 +102,20 @@ static bool write_id(const struct datadir *d, const char *name, id128 id, err *e
     return join(path, d->path, name, e) && file_write(path, str_of(line), e);
 }
 
-bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory, err *e)
+bool datadir_identify(const struct datadir *d, const char *const keeps[2], id128 *directory, err *e)
 {
     char path[PATH_MAX];
     bool known = false;
     assert(d->lock >= 0);  // without the lock two processes may take one identity
     if (!read_id(d, "directory", directory, &known, e)) return false;
-    if (known && keeps) {
-        if (!join(path, d->path, keeps, e)) return false;
-        known = file_exists(path);
+    bool kept = !keeps;
+    for (size_t i = 0; known && !kept && i < 2 && keeps[i]; i++) {
+        if (!join(path, d->path, keeps[i], e)) return false;
+        kept = file_exists(path);
     }
     // An identity without what it stands for (`keeps`) is that of a directory that was emptied:
     // what was in it is lost, so this is another one.
-    if (known) return true;
+    if (known && kept) return true;
     uint8_t random[10];
     rand_bytes(random, sizeof random);
     *directory = ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random);

@@ -26,10 +26,10 @@ struct datadir {
 bool datadir_open(struct datadir *d, const char *path, err *e) MUST_CHECK;
 void datadir_close(struct datadir *d);
 
-// The id of the directory. A new one is made if there is none, or if the file `keeps` below the
-// directory (NULL: none) is missing: then the data of a service is gone, and other nodes must not
-// take this directory for the old one.
-bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory,
+// The id of the directory. A new one is made if there is none, or if the files `keeps` below the
+// directory (NULL: none) are all missing: then the data of a service is gone, and other nodes must
+// not take this directory for the old one.
+bool datadir_identify(const struct datadir *d, const char *const keeps[2], id128 *directory,
                       err *e) MUST_CHECK;
 
 // The cluster of the store that this directory was used with; *known is false if there was none

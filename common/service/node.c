@@ -14,7 +14,7 @@ _Static_assert(SERVICES_MAX <= NODE_SERVICES_MAX, "every service of a process is
 
 bool node_identify(struct program *p, err *e)
 {
-    const char *keeps = NULL;
+    const char *const *keeps = NULL;
     struct node_identity *n = &p->identity;
     uint8_t random[10];
     assert(n->service_count == 0 && p->unit_count <= NODE_SERVICES_MAX);
@@ -25,7 +25,7 @@ bool node_identify(struct program *p, err *e)
     for (size_t i = 0; i < p->unit_count; i++) {
         const struct service *s = p->units[i].service;
         n->services[n->service_count++] = str_of(s->name);
-        if (s->keeps) keeps = s->keeps;
+        if (s->keeps[0]) keeps = s->keeps;
     }
     return datadir_identify(&p->datadir, keeps, &n->directory, e);
 }

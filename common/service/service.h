@@ -81,9 +81,9 @@ struct service {
     const struct service_listener *listeners;
     size_t listener_count;
 
-    // A file below the data directory that exists once the service has stored data there; NULL: it
-    // stores none. If it is gone, the directory was replaced (datadir.h).
-    const char *keeps;
+    // Files below the data directory of which one exists once the service has stored data there;
+    // none: it stores none. If all are gone, the directory was replaced (datadir.h).
+    const char *keeps[2];
 
     // Checks of the service's settings that bounds of single rows cannot express; NULL: none.
     bool (*check)(const struct config *c, err *e);

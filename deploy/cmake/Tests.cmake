@@ -1,5 +1,5 @@
 # Tests.cmake - tests/unit/<room>/<file>_test.c and tests/fuzz/<decoder>_fuzz.c, one program each.
-# A unit test links the room or service that its folder names; a fuzz target links all rooms, the distributor, the querier and the compactor.
+# A unit test links the room or service that its folder names; a fuzz target links all rooms and services.
 find_library(CMOCKA cmocka)
 if(NOT CMOCKA)
     message(STATUS "cmocka is not installed: no unit tests in this build")
@@ -112,7 +112,7 @@ foreach(fuzzer IN LISTS fuzzers)
     target_include_directories(fuzz.${name} PRIVATE tests)
     set_target_properties(fuzz.${name} PROPERTIES FT_TEST ON)
     target_link_libraries(fuzz.${name} PRIVATE ft_service ft_block ft_manifest $<TARGET_NAME_IF_EXISTS:ft_distributor> $<TARGET_NAME_IF_EXISTS:ft_querier>
-        $<TARGET_NAME_IF_EXISTS:ft_compactor> $<TARGET_NAME_IF_EXISTS:ft_cli>)
+        $<TARGET_NAME_IF_EXISTS:ft_compactor> $<TARGET_NAME_IF_EXISTS:ft_ingester> $<TARGET_NAME_IF_EXISTS:ft_cli>)
     fixtures_of(fuzz.${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${fuzzer} ${PROJECT_SOURCE_DIR}/tests/fuzz/bound.c)
     if(FT_FUZZ)
         target_compile_options(fuzz.${name} PRIVATE -fsanitize=fuzzer)

@@ -52,11 +52,14 @@ struct cut {
     int64_t found_wall_ns;  // when a cut of an earlier process was found,
     int64_t found_boot_ns;  // by both clocks; 0: this process made it
     bool closed;
-    bool in_doubt;        // a write into it failed, and its log was not read again yet
-    uint32_t pins;        // appends between log and head; keep it from being dropped
-    void *family;         // the log's handle
-    atomic_bool dropped;  // its rows have left the head, or are leaving: no reader counts them
-    struct lock lock;     // of hours
+    bool in_doubt;          // a write into it failed, and its log was not read again yet
+    uint32_t pins;          // appends between log and head; keep it from being dropped
+    void *family;           // the log's handle; of a log in the object store NULL
+    uint64_t first_object;  // of a log in the object store: the numbers of its objects,
+    uint64_t last_object;
+    int64_t until_boot_ns;  // and until when they must stay
+    atomic_bool dropped;    // its rows have left the head, or are leaving: no reader counts them
+    struct lock lock;       // of hours
     struct cut_hours hours;
 };
 

@@ -20,19 +20,12 @@
 // A waiter is on the stack of its caller. So nothing of it is touched after its bell was rung.
 #include "ingester/log/wal.h"
 
-#include "base/fault.h"
-#include "codec/pb.h"
 #include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
-#include "sys/file.h"
 #include "sys/log.h"
 
 #include <stdlib.h>
-
-// Bytes of entries in one write; the rest of the queue is the next leader's. RocksDB copies the
-// batch into its own buffers, so a group is in memory twice.
-#define GROUP_BYTES_MAX ((size_t)16 << 20)
 
 // ---- the lead
 
@@ -94,43 +87,6 @@ bool wal_admits(const struct wal *w, err *e)
     abort();
 }
 
-// With so many bytes to spare the disk is asked ten times a second, not for each commit: statvfs
-// would cost a call for each group of small pushes.
-#define ROOM_AMPLE   ((uint64_t)256 << 20)
-#define ROOM_STEP    ((uint64_t)16 << 20)  // bytes of entries until the disk is asked again
-#define ROOM_TIME_NS ((uint64_t)(100 * NS_PER_MS))
-
-// Pushes are refused before the disk is full: RocksDB needs the reserve to open the log again.
-static bool disk_has_room(struct wal *w, size_t bytes, err *e)
-{
-    const struct wal_options *o = &w->options;
-    uint64_t available = 0;
-    if (o->disk_max && w->bytes + bytes > o->disk_max) {
-        return err_set(e, ERR_RESOURCE_EXHAUSTED,
-                       "the log holds %llu bytes, ingester.log_disk is %llu",
-                       (unsigned long long)w->bytes, (unsigned long long)o->disk_max);
-    }
-    uint64_t now = clock_mono_ns();
-    // Believed only for what the last answer left ample room for; others use the disk too.
-    assert(w->led);
-    if (now < w->room_until_ns && bytes <= w->room_left) {
-        w->room_left -= bytes;
-        return true;
-    }
-    w->room_until_ns = 0;
-    if (!dir_free_bytes(o->dir, &available, e)) return err_wrap(e, "log");
-    if (available >= o->disk_reserve && available - o->disk_reserve >= bytes) {
-        if (available - o->disk_reserve - bytes >= ROOM_AMPLE) {
-            w->room_until_ns = now + ROOM_TIME_NS;
-            w->room_left = ROOM_STEP;
-        }
-        return true;
-    }
-    return err_set(e, ERR_RESOURCE_EXHAUSTED,
-                   "the disk of the log has %llu bytes free, ingester.disk_reserve is %llu",
-                   (unsigned long long)available, (unsigned long long)o->disk_reserve);
-}
-
 // Runs are numbered over the whole process, not for each log: a head that remembers a run's number
 // may be used with a log that was opened later (tests do that).
 void wal_next_run(struct wal *w)
@@ -139,126 +95,14 @@ void wal_next_run(struct wal *w)
     w->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
 }
 
-// Message Entry up to its rows, of which there are n bytes.
-static void put_head(struct buf *out, uint64_t seq, const struct cut *c, uint64_t rows_before,
-                     str tenant, size_t n)
-{
-    pb_put_u64_opt(out, 1, seq);
-    pb_put_u64_opt(out, 2, c->number);
-    pb_put_bytes_opt(out, 3, tenant);
-    pb_put_u64(out, 8, rows_before);
-    pb_put_varint(out, 9 << 3 | PB_BYTES);
-    pb_put_varint(out, n);
-}
-
-// A group that is being put into one batch of RocksDB.
-struct writing {
-    rocksdb_writebatch_t *batch;
-    uint64_t seq;   // of the next entry
-    uint64_t rows;  // of the cut before that entry
-    struct buf head;
-    struct buf news;
-    size_t news_bytes;
-};
-
-// The value of an entry is gathered from three places, so that its rows, nearly all of its bytes,
-// are copied only once. The rows come last: what they refer to is in the news before them.
-static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, err *e)
-{
-    for (size_t i = 0; i < from->n; i++) {
-        const struct wal_item *item = &from->items[i];
-        char key[8];
-        const char *keys[] = {key};
-        size_t key_size = sizeof key;
-        buf_clear(&x->head);
-        buf_clear(&x->news);
-        if (item->news && !item->news(item->arg, w->run, &x->news, e)) return false;
-        if (!buf_ok(&x->news, e)) return false;
-        key_print(x->seq, key);
-        put_head(&x->head, x->seq, w->open, x->rows, from->tenant, x->news.n + item->rows.n);
-        if (!buf_ok(&x->head, e)) return false;
-        assert(x->seq >= w->next_seq && w->open->family);
-        const char *values[] = {x->head.p, x->news.p, item->rows.p};
-        const size_t sizes[] = {x->head.n, x->news.n, item->rows.n};
-        rocksdb_writebatch_putv_cf(x->batch, w->open->family, 1, keys, &key_size, 3, values, sizes);
-        x->seq++;
-        x->rows += item->count;
-        x->news_bytes += x->news.n;
-        from->bytes += x->news.n;
-        from->news_bytes += x->news.n;
-    }
-    from->place.last_seq = x->seq - 1;
-    return true;
-}
-
-// The row of the cut in the meta family goes with the first write into the cut: then a cut with
-// entries always has a row, and the row is no sooner there than an entry.
-static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
-{
-    char key[META_KEY];
-    struct buf value;
-    buf_init(&value, NULL, 4096);
-    meta_cut_key(w->open->stream, w->open->number, key);
-    struct cut first = {.opened_wall_ns = w->open->opened_wall_ns,
-                        .newest_wall_ns = w->open->newest_wall_ns,
-                        .first_seq = w->next_seq};
-    meta_cut_value(&first, &value);
-    bool ok = buf_ok(&value, e);
-    if (ok) meta_put(&w->db, batch, key, buf_view(&value));
-    buf_release(&value);
-    return ok;
-}
-
-// Faults that tests set here look like those of a disk: before the write, and after it landed.
-static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
-{
-    uint64_t began = clock_mono_ns();
-    assert(w->led);
-    if (FAULT_ERRNO("wal.write.before")) return err_set(e, ERR_UNAVAILABLE, "log: write: %m");
-    if (!db_write(&w->db, batch, true, e)) return false;
-    if (FAULT_ERRNO("wal.sync.after")) return err_set(e, ERR_UNAVAILABLE, "log: sync: %m");
-    metric_observe_ns(&ingester_log_sync, clock_mono_ns() - began);
-    return true;
-}
-
-// All entries of a group. Their news are known only now, so room on disk for these is asked for
-// here. If anything is refused, the run is over: the news that were gathered are marked as brought,
-// and will not be written.
-static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes, err *e)
-{
-    bool ok = true;
-    for (; ok && group; group = group->next)
-        ok = put_entries(w, x, group, e);
-    ok = ok && (x->news_bytes == 0 || disk_has_room(w, bytes + x->news_bytes, e));
-    if (!ok) wal_next_run(w);
-    return ok;
-}
-
 // Writes a group. If it fails and *broken is false, nothing was written and the log is as it was;
-// if *broken is true, nobody knows what is on disk.
+// if *broken is true, nobody knows what is there.
 static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
 {
     assert(w->led && group);
-    // RocksDB's copy of the rows is reserved from our memory, as its batch knows no budget.
-    if (!disk_has_room(w, bytes, e) || !mem_reserve(w->options.memory, bytes, e)) return false;
-    struct writing x = {.batch = rocksdb_writebatch_create(), .seq = w->next_seq};
-    buf_init(&x.head, NULL, SIZE_MAX);
-    buf_init(&x.news, w->options.memory, SIZE_MAX);
-    bool ok = wal_need_cut(w, bytes, e);
-    *broken = !ok;
-    if (ok && w->open->first_seq == 0) ok = put_cut_row(w, x.batch, e);
-    if (ok) x.rows = w->open->rows;
-    ok = ok && put_group(w, &x, group, bytes, e);
-    if (ok) {
-        ok = write_synced(w, x.batch, e);
-        *broken = !ok;
-    }
-    rocksdb_writebatch_destroy(x.batch);
-    buf_release(&x.head);
-    buf_release(&x.news);
-    // RocksDB's copies are in its write buffers now, which were reserved at the open.
-    mem_unreserve(w->options.memory, bytes);
-    return ok;
+    if (!w->home->has_room(w, bytes, e)) return false;
+    *broken = !wal_need_cut(w, bytes, e);
+    return !*broken && w->home->write(w, group, bytes, broken, e);
 }
 
 // Counts a commit in the cut and the log. With w->lock. The pins must be taken before the lead is
@@ -318,6 +162,7 @@ static void set_broken(struct wal *w, const err *fault)
     while (w->first) {
         struct waiter *x = w->first;
         w->first = x->next;
+        w->waiting -= x->bytes;
         finish(x, false, &refused);
     }
     w->last = NULL;
@@ -328,7 +173,8 @@ void wal_break(struct wal *w, const err *fault)
     char text[LOG_QUOTE_MAX];
     log_error(NULL, "log.failed", "fault=%s", log_quote(text, str_of(fault->msg)));
     metric_add(&ingester_log_failures, 1);
-    wal_mark(w);  // now, as a later open knows the cut only as far as this mark and the disk tell
+    w->home->mark(
+        w);  // now, as a later open knows the cut only as far as this mark and the disk tell
     lock_take(&w->lock);
     set_broken(w, fault);
     lock_give(&w->lock);
@@ -342,7 +188,7 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     struct waiter *last = group;
     *bytes = group->bytes;
     // The first is taken whatever its size: a push above the limit must be written as well.
-    while (last->next && *bytes + last->next->bytes <= GROUP_BYTES_MAX) {
+    while (last->next && *bytes + last->next->bytes <= w->home->group_bytes) {
         last = last->next;
         *bytes += last->bytes;
     }
@@ -352,11 +198,22 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     return group;
 }
 
+// An object costs the same whether it has one entry or thousands, so a leader waits for others.
+// Those that came while the object before was put have waited already.
+static void linger(struct wal *w)
+{
+    uint64_t until = w->first->since_mono_ns + (uint64_t)w->options.linger_ns;
+    while (w->state == WAL_OPEN && w->waiting < w->home->group_bytes) {
+        if (!cond_wait_until(&w->full, &w->lock, until)) break;
+    }
+}
+
 // Runs with w->lock and gives it back. The next leader is woken before the group, so that its write
 // begins while this group's callers are still being woken.
 static void lead(struct wal *w)
 {
     size_t bytes = 0;
+    if (w->options.linger_ns > 0) linger(w);
     struct waiter *group = take_group(w, &bytes);
     err fault = {0};
     bool broken = false;
@@ -365,6 +222,7 @@ static void lead(struct wal *w)
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
     assert(w->led);
+    w->waiting -= bytes;
     if (ok) note_commit(w, group);
     struct waiter *next = pass_lead(w);
     lock_give(&w->lock);
@@ -376,6 +234,16 @@ static void lead(struct wal *w)
     }
 }
 
+// One that is larger than the limit may wait alone.
+static bool may_wait(const struct wal *w, size_t bytes, err *e)
+{
+    size_t most = w->options.waiting_max;
+    if (most == 0 || w->waiting == 0 || w->waiting + bytes <= most) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "%zu bytes wait for the log, ingester.log_waiting_bytes is %zu", w->waiting,
+                   most);
+}
+
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e)
 {
@@ -383,11 +251,14 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
     struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
     for (size_t i = 0; i < n; i++)
         me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
+    me.since_mono_ns = clock_mono_ns();
     lock_take(&w->lock);
-    if (!wal_admits(w, e)) {
+    if (!wal_admits(w, e) || !may_wait(w, me.bytes, e)) {
         lock_give(&w->lock);
         return false;
     }
+    w->waiting += me.bytes;
+    if (w->waiting >= w->home->group_bytes) cond_wake_all(&w->full);
     if (w->last) {
         w->last->next = &me;
     } else {
@@ -539,6 +410,7 @@ struct wal_counts wal_count(struct wal *w)
     c.bytes = w->bytes;
     c.lost_entries = w->lost_entries;
     c.lost_rows = w->lost_rows;
+    c.waiting = w->waiting;
     for (size_t i = 0; i < w->cut_count; i++) {
         c.open_cuts += !w->cuts[i]->closed;
         c.closed_cuts += w->cuts[i]->closed;

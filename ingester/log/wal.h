@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wal.h - the ingester's log on its own disk. A push is acknowledged once its entries are in it,
-// and from then on it survives the process.
+// wal.h - the ingester's log, on its own disk or in the object store. A push is acknowledged once
+// its entries are in it, and from then on it survives the process.
 //
 // RocksDB in <data>/ingester/log holds entries (message Entry), in one column family for each
 // (stream, cut), keyed by seq; docs/formats/log.md has the bytes. Entries are appended in order. A
@@ -33,6 +33,12 @@
 //                          there are read and shown; acknowledged ones must be there.
 //     the process ends     an entry that was synced is read at the next start. It may be one that
 //                          was not acknowledged yet; a retry has the same ids and counts once.
+//
+// With options.store the log is kept in the object store (wal_object.c, object_log.h), and appends
+// wait for an object of many: the leader lingers before step 2, for linger_ns from the arrival of
+// the first of its group, or until there are 8 MiB. A write that fails leaves an object of which
+// nobody knows whether it is there; wal_recover puts the same bytes again until that is known, then
+// seals the stream. If another has sealed the stream, the group goes first into the next one.
 //
 // An entry has two parts. The owner gives its *rows* as bytes; they refer by number to names,
 // stacks and series that earlier entries of the cut may have brought. Which of these the cut still
@@ -74,13 +80,22 @@ struct wal_options {
     int64_t keep_ns;           // the owner keeps cuts for so long (ingester.head_age)
     uint64_t disk_reserve;     // bytes that stay free on the file system
     uint64_t disk_max;         // bytes of entries that the log holds at most; 0 = no limit
+    struct store *store;       // where the log is kept; NULL: on disk, in dir
+    int64_t linger_ns;         // in a store: an object waits so long for more entries,
+    size_t waiting_max;        // and at most so many bytes wait at once; 0 = no limit
     int64_t (*wall_ns)(void);  // NULL: the clock
     int64_t (*boot_ns)(void);  // the same
 };
 
 // Opens the log, or makes it. Refuses a directory whose format it does not know. Returns owned, in
-// state RECOVERED; the caller now scans the cuts (wal_scan), then calls wal_begin.
+// state RECOVERED; the caller now scans the cuts (wal_find, wal_scan), then calls wal_begin.
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
+
+// Finds the cuts that earlier processes left, where wal_open does not: in an object store, which
+// may not answer yet. Before the cuts are scanned; again if it fails. When it has succeeded it does
+// nothing.
+bool wal_find(struct wal *w, err *e) MUST_CHECK;
+
 // After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go
 // first.
 void wal_close(struct wal *w);
@@ -227,5 +242,6 @@ struct wal_counts {
     uint64_t closed_streams;
     uint64_t lost_entries;  // acknowledged entries that this process could not read
     uint64_t lost_rows;     // of these, a lower bound
+    uint64_t waiting;       // bytes of appends that wait
 };
 struct wal_counts wal_count(struct wal *w);

@@ -107,20 +107,7 @@ bool wal_close_cut(struct wal *w, err *e)
     c->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
-    struct buf value;
-    buf_init(&value, NULL, 4096);
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    // The row is not synced. If a crash loses it, the entries tell where the cut ends; else the
-    // next synced write takes it to the disk. The flush moves the cut's entries into a table, which
-    // lets RocksDB delete the write-ahead files that have them.
-    bool ok = wal_put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
-              db_family_flush(&w->db, c->family, e);
-    if (ok && FAULT_ERRNO("wal.cut.close.after")) {
-        ok = err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
-    }
-    rocksdb_writebatch_destroy(batch);
-    buf_release(&value);
-    return ok;
+    return w->home->close_cut(w, c, e);
 }
 
 // Each cut brings the symbols of its services once. If these counted like rows, a cut of many
@@ -158,12 +145,10 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     if (!wal_make_room(w, e)) return false;
     struct cut *c = cut_new(stream, w->next_cut, e);
     if (!c) return false;
-    bool ok = !FAULT_ERRNO("wal.cut.open") || err_set(e, ERR_UNAVAILABLE, "log: open cut: %m");
-    if (!ok || !db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
+    if (!w->home->make_cut(w, c, e)) {
         cut_free(c);
         return false;
     }
-    FAULT("wal.cut.open.after");
     // Both clocks: ages go by the boot clock, which no other process knows.
     c->opened_wall_ns = w->options.wall_ns();
     c->newest_wall_ns = c->opened_wall_ns;
@@ -200,37 +185,15 @@ static bool follow_wall_clock(struct wal *w, err *e)
     w->wall_ahead_ns = ahead;
     if (jump > -WALL_SLEW_NS && jump < WALL_SLEW_NS) return true;
     log_warn(NULL, "clock.jumped", "by_ms=%lld", (long long)(jump / NS_PER_MS));
-    struct buf value;
-    buf_init(&value, NULL, 4096);
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    bool ok = true;
     lock_take(&w->lock);
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
         if (c->found_boot_ns) continue;
         c->opened_wall_ns = c->opened_boot_ns + ahead;
         c->newest_wall_ns = c->newest_boot_ns + ahead;
-        if (ok && c->closed) ok = wal_put_row(w, batch, c, &value, e);
     }
     lock_give(&w->lock);
-    ok = ok && db_write(&w->db, batch, false, e);
-    rocksdb_writebatch_destroy(batch);
-    buf_release(&value);
-    return ok;
-}
-
-// RocksDB deletes a write-ahead file once no family has rows that are only there. A family of
-// entries is flushed when its cut closes; the meta family never is by itself, as its rows are few,
-// and so it would keep each file since its last flush, with all entries of cuts that are long gone.
-bool wal_erase_rest(struct wal *w, bool wait, err *e)
-{
-    assert(w->led);
-    if (FAULT_ERRNO("wal.erase")) return err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
-    if (w->open && w->open->last_seq > 0 && !db_family_flush(&w->db, w->open->family, e))
-        return false;
-    if (!db_meta_flush(&w->db, wait, e)) return false;
-    w->rest_boot_ns = 0;
-    return true;
+    return w->home->note_times(w, e);
 }
 
 void wal_tick(struct wal *w)
@@ -239,13 +202,13 @@ void wal_tick(struct wal *w)
     wal_take_lead(w);
     if (wal_state(w) == WAL_OPEN) {
         bool ok = follow_wall_clock(w, &e);
-        wal_mark(w);
+        w->home->mark(w);
         if (ok && w->open && is_due(w, 0)) ok = wal_close_cut(w, &e);
-        int64_t rest_ns = w->rest_boot_ns ? w->options.boot_ns() - w->rest_boot_ns : 0;
-        if (ok && rest_ns >= WAL_REST_NS) ok = wal_erase_rest(w, false, &e);
+        ok = ok && w->home->tick(w, &e);
         if (!ok) wal_break(w, &e);
     }
     wal_give_lead(w);
+    if (w->home->tidy) w->home->tidy(w);
 }
 
 bool wal_cut_now(struct wal *w, err *e)
@@ -311,9 +274,6 @@ static bool forget(struct wal *w, const struct cut *c)
     return gone;
 }
 
-// The family is dropped before its row. A crash in between leaves a row without a family, which
-// means nothing. The other order would leave a family without a row, whose entries the next start
-// would read back into the head.
 bool wal_drop(struct wal *w, struct cut *c, err *e)
 {
     assert(c->closed && c->pins == 0);
@@ -330,24 +290,13 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
     if (ok && FAULT_ERRNO("wal.cut.drop")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");
     }
-    ok = ok && (!c->family || db_family_drop(&w->db, c->family, e));
+    ok = ok && w->home->drop_cut(w, c, e);
     if (ok) {
-        FAULT("wal.cut.drop.after");
-        char key[META_KEY];
-        rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-        meta_cut_key(c->stream, c->number, key);
-        rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
-        if (forget(w, c)) {
-            meta_stream_key(c->stream, key);
-            rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
-        }
-        err fault = {0};
-        // If this write fails, the cut is gone all the same and its row is harmless; but the log
-        // cannot be written to, and better this shows now than with the next push.
-        if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
-        rocksdb_writebatch_destroy(batch);
+        id128 stream = c->stream;
+        uint64_t number = c->number;
+        bool stream_too = forget(w, c);
         cut_free(c);
-        if (!w->rest_boot_ns) w->rest_boot_ns = w->options.boot_ns();
+        w->home->dropped(w, stream, number, stream_too);
     }
     wal_give_lead(w);
     return ok;

@@ -75,7 +75,7 @@ static struct wal_mark newest_mark(struct wal *w)
     return m;
 }
 
-void wal_mark(struct wal *w)
+void disk_mark(struct wal *w)
 {
     uint8_t bytes[MARK_BYTES];
     char path[4096];

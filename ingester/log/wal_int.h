@@ -92,6 +92,7 @@ struct waiter {
     size_t n;
     size_t bytes;       // of its entries; grows when the leader learns their news
     size_t news_bytes;  // of these, the news
+    uint64_t since_mono_ns;
     struct wal_place place;
     bool leads;
     bool done;
@@ -99,6 +100,38 @@ struct waiter {
     err *e;
     struct bell bell;  // rung once it leads or is done; until then other threads own its fields
 };
+
+// ---- where a log is kept
+struct scan;
+
+// What a home does; the lead, cuts and streams in memory are wal*.c's. With the lead, but for
+// load and begin, before which nobody appends, and scan.
+struct wal_home {
+    size_t group_bytes;  // entries of one write; the rest of the queue is the next leader's
+    // Makes the tables of cuts and streams agree with what is there: at the open, and after a
+    // failed write.
+    bool (*load)(struct wal *w, bool first, err *e);
+    bool (*find)(struct wal *w, err *e);  // NULL: load has found all
+    void (*unload)(struct wal *w);
+    bool (*has_room)(struct wal *w, size_t bytes, err *e);
+    bool (*begin)(struct wal *w, const struct wal_stream *own, err *e);
+    // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
+    // was written.
+    bool (*write)(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e);
+    void (*mark)(struct wal *w);  // notes how far the newest cut is acknowledged
+    bool (*make_cut)(struct wal *w, struct cut *c, err *e);
+    bool (*close_cut)(struct wal *w, struct cut *c, err *e);
+    bool (*note_times)(struct wal *w, err *e);  // wall times of own cuts have changed
+    void (*note_loss)(struct wal *w, id128 stream);
+    bool (*tick)(struct wal *w, err *e);
+    void (*tidy)(struct wal *w);  // after a tick, without the lead; NULL: there is nothing to do
+    void (*end)(struct wal *w);   // before a close, after a drain; NULL
+    bool (*drop_cut)(struct wal *w, struct cut *c, err *e);  // its rows have left the head
+    void (*dropped)(struct wal *w, id128 stream, uint64_t number, bool stream_too);
+    bool (*scan)(struct scan *s, err *e);  // calls scan_entry for each entry of the cut
+};
+extern const struct wal_home wal_on_disk;
+extern const struct wal_home wal_in_store;
 
 // How far the newest cut was acknowledged (wal_damage.c).
 struct wal_mark {
@@ -116,6 +149,7 @@ struct wal_loss {
 
 struct wal {
     struct wal_options options;
+    const struct wal_home *home;
     struct lock lock;  // of what follows up to `turn`
     enum wal_state state;
     bool drained_open;  // in DRAINED: the database works, so cuts may be dropped
@@ -132,10 +166,13 @@ struct wal {
     size_t stream_count;
     size_t stream_cap;
     uint64_t bytes;
+    size_t waiting;         // bytes of appends in the queue and in the group that is written
+    struct cond full;       // a leader that lingers need not do so any longer
     uint64_t lost_entries;  // of all cuts, those that were dropped too
     uint64_t lost_rows;
     struct wal_loss losses[WAL_DAMAGED_MAX];
     size_t loss_count;
+    struct wal_objects *objects;  // of a log in the store (wal_object.c)
     // Only the thread that has the lead changes these.
     struct db db;
     struct cut *open;  // NULL: the next append makes one
@@ -171,7 +208,26 @@ bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
 void meta_put_loss(struct wal *w, id128 stream);
 bool meta_losses(struct wal *w, err *e) MUST_CHECK;
 
-// (wal_life.c) With w->lock.
+// (wal_life.c)
+bool disk_load(struct wal *w, bool first, err *e) MUST_CHECK;
+void disk_unload(struct wal *w);
+bool disk_begin(struct wal *w, const struct wal_stream *own, err *e) MUST_CHECK;
+
+// (wal_read.c) What homes need to read a cut. scan_entry fails only with errors that may pass;
+// damage is counted. scan_is_damage says of an error whether it is damage.
+bool disk_scan(struct scan *s, err *e) MUST_CHECK;
+bool scan_entry(struct scan *s, str key, str value, err *e) MUST_CHECK;
+struct wal *scan_wal(const struct scan *s);
+const struct cut *scan_cut(const struct scan *s);
+bool scan_is_damage(const err *e);
+void scan_note_damage(struct scan *s, const err *e);
+// The cut is covered, and what the head was given of it does not count: it goes with the cut.
+void scan_vanished(struct scan *s);
+
+id128 wal_next_stream(const struct wal *w);
+// The next entry is the first of this stream; there is room for it in the table. With w->lock.
+void wal_enter_stream(struct wal *w, const struct wal_stream *own);
+// With w->lock.
 void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
 
 // (wal_mend.c) Mends write-ahead files; before the log in this directory is opened. Fails with
@@ -181,7 +237,7 @@ bool wal_mend(const char *dir, err *e) MUST_CHECK;
 // (wal_damage.c)
 void wal_find_mark(struct wal *w);  // reads the mark, before the first open of the database
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
-void wal_mark(struct wal *w);    // writes how far the newest cut is acknowledged; with the lead
+void disk_mark(struct wal *w);
 void wal_expect(struct wal *w);  // after the first open: which seqs the cuts should have
 void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns);  // with w->lock
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
@@ -198,8 +254,8 @@ bool wal_put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
 bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // makes w->open if it must
 void wal_next_run(struct wal *w);                                   // with the lead
-// Lets RocksDB delete the files that have entries of dropped cuts; with the lead.
-bool wal_erase_rest(struct wal *w, bool wait, err *e) MUST_CHECK;
+// (wal_disk.c) Lets RocksDB delete the files that have entries of dropped cuts; with the lead.
+bool disk_erase_rest(struct wal *w, bool wait, err *e) MUST_CHECK;
 // Wall clock minus boot clock. Reads both again if the thread stood still between the two, because
 // that would look like a jump of the wall clock.
 int64_t wal_wall_ahead(const struct wal *w);

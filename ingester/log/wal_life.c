@@ -28,6 +28,7 @@
 //     the new stream      wal_begin leaves the log BROKEN, and it is opened again.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
+#include "ingester/log/wal_object_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/log.h"
@@ -288,7 +289,7 @@ static bool has_all_cuts(struct wal *w, const struct db_family *v, size_t n, err
 
 // Opens the database and makes the tables of cuts and streams agree with it. On failure the tables
 // may have some of the cuts; they are matched at the next try.
-static bool load(struct wal *w, bool first, err *e)
+bool disk_load(struct wal *w, bool first, err *e)
 {
     struct db_family *families = NULL;
     size_t n = 0;
@@ -312,7 +313,7 @@ static bool load(struct wal *w, bool first, err *e)
     return ok && write_meta(w, e);
 }
 
-static void unload(struct wal *w)
+void disk_unload(struct wal *w)
 {
     for (size_t i = 0; i < w->cut_count; i++) {
         db_family_release(w->cuts[i]->family);
@@ -331,18 +332,26 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     struct wal *w = mem_alloc(NULL, sizeof *w, e);
     if (!w) return NULL;
     w->options = *o;
+    w->home = o->store ? &wal_in_store : &wal_on_disk;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
     if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
     w->wall_ahead_ns = wal_wall_ahead(w);
     lock_init(&w->lock, LOCK_WAL);
     cond_init(&w->idle);
+    cond_init(&w->full);
     // RocksDB's buffers know no budget, so they are reserved as a whole.
-    if (mem_reserve(o->memory, o->buffers, e)) {
-        w->reserved = o->buffers;
-        if (load(w, true, e)) return w;
+    size_t buffers = o->store ? 0 : o->buffers;
+    if (mem_reserve(o->memory, buffers, e)) {
+        w->reserved = buffers;
+        if (w->home->load(w, true, e)) return w;
     }
     wal_close(w);
     return NULL;
+}
+
+bool wal_find(struct wal *w, err *e)
+{
+    return !w->home->find || w->home->find(w, e);
 }
 
 // Nobody would do it later: the process may never come back, and its disk stays.
@@ -351,7 +360,7 @@ static void erase_rest(struct wal *w)
     err e = {0};
     if (!w->drained_open || !w->rest_boot_ns) return;
     w->led = true;
-    if (!wal_erase_rest(w, true, &e)) {
+    if (!disk_erase_rest(w, true, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "log.rest_stays", "fault=%s", log_quote(text, str_of(e.msg)));
     }
@@ -363,20 +372,23 @@ void wal_close(struct wal *w)
     if (!w) return;
     assert(!w->led && !w->first);
     erase_rest(w);
-    unload(w);
+    if (w->home->end && w->drained_open) w->home->end(w);
+    w->home->unload(w);
+    objects_free(w);
     for (size_t i = 0; i < w->cut_count; i++)
         cut_free(w->cuts[i]);
     mem_free(NULL, (void *)w->cuts, w->cut_cap * sizeof(struct cut *));
     mem_free(NULL, w->streams, w->stream_cap * sizeof *w->streams);
     mem_unreserve(w->options.memory, w->reserved);
     cond_release(&w->idle);
+    cond_release(&w->full);
     lock_release(&w->lock);
     mem_free(NULL, w, sizeof *w);
 }
 
 // Streams sort by name in the order in which they were made, so the name of a new one is above
 // those of all that are held, even if the clock was set back since.
-static id128 next_stream(const struct wal *w)
+id128 wal_next_stream(const struct wal *w)
 {
     uint8_t random[10];
     rand_bytes(random, sizeof random);
@@ -386,41 +398,52 @@ static id128 next_stream(const struct wal *w)
     return ulid_make(ms, random);
 }
 
-bool wal_begin(struct wal *w, err *e)
+bool disk_begin(struct wal *w, const struct wal_stream *own, err *e)
 {
-    struct wal_stream own = {.id = next_stream(w), .state = "open"};
     char key[META_KEY];
     struct buf value;
-    assert(wal_state(w) == WAL_RECOVERED);
     buf_init(&value, NULL, 4096);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    meta_stream_key(own.id, key);
-    meta_stream_value(&own, w->options.owner, &value);
+    meta_stream_key(own->id, key);
+    meta_stream_value(own, w->options.owner, &value);
     meta_put(&w->db, batch, key, buf_view(&value));
-    // No lead is taken: the log is not OPEN, so nobody else writes or closes cuts.
     FAULT("wal.begin.before");
     // The scans have told how many rows the cuts have that were open, or in doubt. If damage takes
     // the end of such a cut later, its row is all that knows.
-    bool ok = wal_make_room(w, e) && buf_ok(&value, e) && put_rows(w, batch, &value, e) &&
-              db_write(&w->db, batch, true, e);
+    bool ok =
+        buf_ok(&value, e) && put_rows(w, batch, &value, e) && db_write(&w->db, batch, true, e);
     if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
-    if (!ok) {
-        wal_break(w, e);
-        return false;
-    }
-    wal_mark(w);
-    lock_take(&w->lock);
+    return ok;
+}
+
+void wal_enter_stream(struct wal *w, const struct wal_stream *own)
+{
+    assert(lock_is_mine(&w->lock));
     // All that was acknowledged in the old streams is here: nobody but the owner of this directory
     // writes their segments.
     for (size_t i = 0; i < w->stream_count; i++)
         w->streams[i].state = "sealed-owner";
-    wal_add_stream(w, &own);
-    assert(!w->open && !w->first);
-    assert(w->state == WAL_RECOVERED);  // the duty thread ends before a drain
+    wal_add_stream(w, own);
     w->next_seq = 1;
     w->next_cut = 1;
+}
+
+bool wal_begin(struct wal *w, err *e)
+{
+    struct wal_stream own = {.id = wal_next_stream(w), .state = "open"};
+    assert(wal_state(w) == WAL_RECOVERED);
+    // No lead is taken: the log is not OPEN, so nobody else writes or closes cuts.
+    if (!wal_make_room(w, e) || !w->home->begin(w, &own, e)) {
+        wal_break(w, e);
+        return false;
+    }
+    w->home->mark(w);
+    lock_take(&w->lock);
+    assert(!w->open && !w->first);
+    assert(w->state == WAL_RECOVERED);  // the duty thread ends before a drain
+    wal_enter_stream(w, &own);
     w->state = WAL_OPEN;
     lock_give(&w->lock);
     return true;
@@ -432,14 +455,14 @@ bool wal_recover(struct wal *w, err *e)
     // need the lead.
     wal_take_lead(w);
     assert(wal_state(w) == WAL_BROKEN);
-    unload(w);
+    w->home->unload(w);
     lock_take(&w->lock);
     // Its stream has ended: the next append begins a cut of the new stream.
     if (w->open) w->open->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
     FAULT("wal.recover");
-    bool ok = load(w, false, e);
+    bool ok = w->home->load(w, false, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
     if (!ok) w->fault = *e;  // of more use to those who push than the write that failed first
@@ -449,7 +472,7 @@ bool wal_recover(struct wal *w, err *e)
     lock_give(&w->lock);
     // The failed write may have left entries. The mark counts them before a push that repeats them
     // is acknowledged.
-    if (ok) wal_mark(w);
+    if (ok) w->home->mark(w);
     wal_give_lead(w);
     return ok;
 }
@@ -461,6 +484,7 @@ void wal_drain(struct wal *w)
     bool open = w->state == WAL_OPEN;
     w->state = WAL_DRAINED;  // before the wait, so that the queue can only become shorter
     w->drained_open = open;
+    cond_wake_all(&w->full);
     while (w->led || w->first)
         cond_wait(&w->idle, &w->lock);
     // Taken here and not by wal_take_lead, so that nobody gets in between the last append and the
@@ -468,7 +492,7 @@ void wal_drain(struct wal *w)
     w->led = true;
     lock_give(&w->lock);
     FAULT("wal.drain");
-    if (open) wal_mark(w);
+    if (open) w->home->mark(w);
     if (open && !wal_close_cut(w, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));

@@ -21,7 +21,7 @@
 
 struct scan {
     struct wal *wal;
-    const struct cut *cut;
+    struct cut *cut;
     wal_entry_fn *fn;
     void *arg;
     uint64_t bytes;
@@ -31,6 +31,7 @@ struct scan {
     uint64_t lost_entries;
     uint64_t lost_rows;
     err why;  // the first damage that was met
+    bool vanished;
     struct buf unpacked;
     struct scan_base {
         uint64_t seq;  // 0: none
@@ -41,13 +42,13 @@ struct scan {
 // ---- what is missing
 
 // Whether another try would find the same.
-static bool is_damage(const err *e)
+bool scan_is_damage(const err *e)
 {
     return e->code == ERR_DATA_LOSS || e->code == ERR_INVALID_ARGUMENT ||
            e->code == ERR_OUT_OF_RANGE;
 }
 
-static void note_damage(struct scan *s, const err *e)
+void scan_note_damage(struct scan *s, const err *e)
 {
     if (s->why.code == ERR_OK) s->why = *e;
 }
@@ -63,6 +64,22 @@ static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
     s->lost_entries += entries;
     s->lost_rows += known ? MAX(rows - s->rows, entries) : entries;  // each has one at least
     if (!known) s->rows = ROWS_UNKNOWN;
+}
+
+struct wal *scan_wal(const struct scan *s)
+{
+    return s->wal;
+}
+
+const struct cut *scan_cut(const struct scan *s)
+{
+    return s->cut;
+}
+
+void scan_vanished(struct scan *s)
+{
+    s->vanished = true;
+    atomic_store_explicit(&s->cut->dropped, true, memory_order_release);
 }
 
 // ---- one entry
@@ -205,7 +222,7 @@ static bool deliver(struct scan *s, struct kept *k, err *e)
 
 // Reads one entry. A damaged one is left to note_gap: it counts as missing when a later entry, or
 // the end of the cut, shows the gap. False only for errors that may pass.
-static bool scan_one(struct scan *s, str key, str value, err *e)
+bool scan_entry(struct scan *s, str key, str value, err *e)
 {
     struct kept k;
     err fault = {0};
@@ -219,8 +236,8 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
     // Known entries are read for the news that they bring; a batch of an old format brings none.
     if (ok && k.entry.known && k.entry.rows.n == 0) return true;
     ok = ok && deliver(s, &k, &fault);
-    if (!ok && is_damage(&fault)) {
-        note_damage(s, &fault);
+    if (!ok && scan_is_damage(&fault)) {
+        scan_note_damage(s, &fault);
         return true;
     }
     if (!ok) {
@@ -251,13 +268,13 @@ static bool scan_in_order(struct scan *s, bool *damaged, err *e)
         str value = {0};
         key.p = rocksdb_iter_key(it, &key.n);
         value.p = rocksdb_iter_value(it, &value.n);
-        ok = scan_one(s, key, value, e);
+        ok = scan_entry(s, key, value, e);
     }
     bool whole = db_iterator_ok(it, &fault);
     rocksdb_iter_destroy(it);
     if (!ok || whole) return ok;
-    *damaged = is_damage(&fault);
-    if (*damaged) note_damage(s, &fault);
+    *damaged = scan_is_damage(&fault);
+    if (*damaged) scan_note_damage(s, &fault);
     if (!*damaged) *e = fault;
     return *damaged;
 }
@@ -272,13 +289,13 @@ static bool scan_by_seq(struct scan *s, err *e)
         size_t n = 0;
         err fault = {0};
         key_print(seq, key);
-        if (!db_entry(&s->wal->db, c->family, seq, &value, &n, &fault) && !is_damage(&fault)) {
+        if (!db_entry(&s->wal->db, c->family, seq, &value, &n, &fault) && !scan_is_damage(&fault)) {
             *e = fault;
             return false;
         }
-        if (fault.code != ERR_OK) note_damage(s, &fault);
+        if (fault.code != ERR_OK) scan_note_damage(s, &fault);
         // A seq without an entry is a gap, which the next entry shows.
-        if (value) ok = scan_one(s, str_make(key, sizeof key), str_make(value, n), e);
+        if (value) ok = scan_entry(s, str_make(key, sizeof key), str_make(value, n), e);
         rocksdb_free(value);
     }
     return ok;
@@ -303,21 +320,27 @@ static void note_scan(struct scan *s, struct cut *c)
         c->rows = s->rows;
     lock_give(&w->lock);
     if (!s->lost_entries) return;
-    meta_put_loss(w, c->stream);
+    w->home->note_loss(w, c->stream);
     wal_tell_damage(c, s->lost_entries, s->lost_rows, &s->why);
+}
+
+bool disk_scan(struct scan *s, err *e)
+{
+    bool damaged = false;
+    assert(s->cut->family);
+    bool ok = scan_in_order(s, &damaged, e);
+    return ok && (!damaged || scan_by_seq(s, e));
 }
 
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 {
     struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
-    bool damaged = false;
-    assert(c->family && !c->in_doubt);
+    assert(!c->in_doubt);
     s.next_seq = MAX(c->read_seq + 1, c->first_seq);
     // c->rows counts unread entries too, if there are any.
     s.rows = c->read_seq == 0 ? 0 : c->read_seq == c->last_seq ? c->rows : ROWS_UNKNOWN;
     buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
-    bool ok = scan_in_order(&s, &damaged, e);
-    if (ok && damaged) ok = scan_by_seq(&s, e);
+    bool ok = w->home->scan(&s, e);
     buf_release(&s.unpacked);
     for (size_t i = 0; i < BASES_MAX; i++)
         buf_release(&s.bases[i].bytes);
@@ -325,7 +348,7 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     if (!ok) return false;
     // What is missing at the end: up to where the cut should go. Its rows are only known for a cut
     // that was read as a whole.
-    note_gap(&s, c->last_seq + 1, c->read_seq ? ROWS_UNKNOWN : c->rows);
+    if (!s.vanished) note_gap(&s, c->last_seq + 1, c->read_seq ? ROWS_UNKNOWN : c->rows);
     note_scan(&s, c);
     return true;
 }

@@ -35,6 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (name_garbage_parse(text, &b, &page))
         same(&a, page ? name_page(&a, S("acme"), b.id) : manifest_block_name(&a, S("acme"), &b),
              text);
+    str log = str_slice(text, S("log/").n, text.n);
+    if (str_starts(text, S("log/")) && name_log_number(log, &version)) {
+        str printed = name_log_object(&a, (id128){{0}}, version);
+        if (!arena_ok(&a, &(err){0}) || !str_ends(printed, log)) abort();
+    }
     if (name_tenant_ok(text) && (text.n > NAME_TENANT_MAX || memchr(text.p, '/', text.n))) abort();
     arena_release(&a);
     return 0;

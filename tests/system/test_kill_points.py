@@ -4,6 +4,7 @@ there exactly once afterwards, and a push again with the same id counts once.
 The points are read from the sources, so none can be forgotten: a point at which no process dies in its life below fails its test.
 There are two lives: without an object store, in which old cuts go by age, and with one, in which cuts are flushed. On a bucket
 (FLAMETREE_TEST_S3) there is only the second one, without the points of the local store; tests/s3/test_trouble.py kills at each request.
+With FLAMETREE_INGESTER_LOG=object, too, there is only the second one, at all points that a log in the object store has.
 """
 import http.client
 import os
@@ -40,14 +41,19 @@ OF_CLOSING = ("closing.", "closed.")
 OF_LOCAL = ("store.",)
 # Points that only what is stored meets.
 OF_STORE = ("flush.", "manifest.", "store.")
+# Points of a log in the object store, and those that only a log on disk has, or a head that is never flushed.
+OBJECT = os.environ.get("FLAMETREE_INGESTER_LOG") == "object"
+OF_OBJECTS = ("wal.object.",)
+OF_DISK = ("wal.family.", "wal.meta", "wal.erase", "wal.open", "wal.begin.before", "wal.cut.drop.after", "wal.cut.open.after", "cut.expire",
+           "head.compact")
 
 
 def life_of(point):
-    return "stored" if point.startswith(OF_STORE) else "kept"
+    return "stored" if OBJECT or point.startswith(OF_STORE) else "kept"
 
 
 def is_here(point):
-    elsewhere = OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING
+    elsewhere = OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING + (OF_DISK if OBJECT else OF_OBJECTS)
     return not point.startswith(elsewhere + (OF_LOCAL if S3 else ())) and not (S3 and life_of(point) == "kept")
 
 
@@ -65,7 +71,7 @@ STACKS = ["of.old.%d" % i for i in range(10)]
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
     """{life: (a data directory as a killed process leaves it, what was pushed)}"""
-    kept = {} if S3 else {"kept": grown_kept(tmp_path_factory.mktemp("kept"))}
+    kept = {} if S3 or OBJECT else {"kept": grown_kept(tmp_path_factory.mktemp("kept"))}
     return {**kept, "stored": grown_stored(tmp_path_factory.mktemp("stored"))}
 
 

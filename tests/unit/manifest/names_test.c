@@ -38,6 +38,9 @@ static void names_are_what_the_page_says(void **state)
         {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
         {name_holding(&a, S("i-1"), stream(), 26),
          "v1/nodes/ingester/i-1/" STREAM ".000000000000001a"},
+        {name_logs(), "v1/log/"},
+        {name_log(&a, stream()), "v1/log/" STREAM "/"},
+        {name_log_object(&a, stream(), 26), "v1/log/" STREAM "/000000000000001a"},
         {name_holdings(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
     };
     (void)state;
@@ -45,6 +48,21 @@ static void names_are_what_the_page_says(void **state)
         if (!str_is(cases[i].got, cases[i].want))
             fail_msg("%.*s, not %s", STR(cases[i].got), cases[i].want);
     arena_release(&a);
+}
+
+static void numbers_of_logs_are_read_as_they_are_printed(void **state)
+{
+    static const char *const bad[] = {
+        "",       "000000000000001", "0000000000000000", "000000000000001A", "00000000000000011",
+        "readme",
+    };
+    uint64_t number = 0;
+    (void)state;
+    assert_true(name_log_number(S("000000000000001a"), &number));
+    assert_int_equal(number, 26);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(name_log_number(str_of(bad[i]), &number));
+    assert_int_equal(number, 26);
 }
 
 static void segments_are_read_as_they_are_printed(void **state)
@@ -177,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_what_the_page_says),
+        cmocka_unit_test(numbers_of_logs_are_read_as_they_are_printed),
         cmocka_unit_test(segments_are_read_as_they_are_printed),
         cmocka_unit_test(other_segment_names_are_refused),
         cmocka_unit_test(versions_are_read_as_they_are_printed),

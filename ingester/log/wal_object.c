@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_object.c - the home of a log in the object store: a group becomes one object of the open
+// stream (object_log.h). wal_object_streams.c looks after streams that have ended.
+//
+// A group, with the lead, when all goes well:
+//
+//     1. The object is filled with the entries and their news.      fill
+//     2. It is put once.                                            object_log_put
+//     3. The cut learns which objects it has.                       note_landed
+//
+// When it does not:
+//
+//     no memory (1)          the group is refused, and nothing was put
+//     a seal is there (2)    The stream is over and the group is not in it. The next stream begins
+//                            at once, and the group goes first into that, with its news gathered
+//                            anew.
+//     the store fails (2)    The group is refused, the log is BROKEN, and every second wal_recover
+//                            puts the same bytes again (settle). Once it is known whether they
+//                            landed, the stream is sealed; an object that did land is read then.
+//     the name is taken (2)  by an object of somebody else: the same, but the stream is left to be
+//                            sealed later.
+//     an hour passes         without a write: the next stream begins. Its process may have been
+//                            asleep, and what it had may be cleared away.
+#include "base/fault.h"
+#include "ingester/log/wal_object_int.h"
+#include "ingester/metrics.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+
+// Bytes of entries in an object. A store takes about as long for one byte as for a megabyte.
+#define OBJECT_BYTES ((size_t)8 << 20)
+
+// A put that takes longer is given up; the log then tries again by itself.
+#define PUT_NS ((uint64_t)(10 * NS_PER_S))
+
+#define IDLE_NS (3600 * NS_PER_S)
+
+void objects_req(struct wal *w, struct req *r, uint64_t limit_ns)
+{
+    req_init(r, RANK_INGESTER, w->options.memory, OBJECTS_WORK, limit_ns);
+}
+
+id128 objects_nonce(void)
+{
+    id128 id;
+    rand_bytes(id.b, sizeof id.b);
+    return id;
+}
+
+// ---- streams, with the lead
+
+static bool is_idle(const struct wal *w)
+{
+    const struct wal_objects *o = w->objects;
+    int64_t boot = w->options.boot_ns() - o->used_boot_ns;
+    int64_t wall = w->options.wall_ns() - o->used_wall_ns;
+    return MAX(boot, wall) >= IDLE_NS;
+}
+
+static void note_use(struct wal *w)
+{
+    w->objects->used_boot_ns = w->options.boot_ns();
+    w->objects->used_wall_ns = w->options.wall_ns();
+}
+
+bool objects_begin(struct wal *w, const struct wal_stream *own, err *e)
+{
+    struct wal_objects *o = w->objects;
+    struct owned fresh = {.id = own->id};
+    if (FAULT_ERRNO("wal.begin")) return err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
+    lock_take(&w->lock);
+    bool ok = mem_grow(NULL, &o->streams, &o->stream_cap, o->stream_count + 1, sizeof fresh, e);
+    if (ok) o->streams[o->stream_count++] = fresh;
+    lock_give(&w->lock);
+    // Before anything is acknowledged in it: a later process must know of it.
+    if (ok && !objects_note_streams(w, e)) {
+        lock_take(&w->lock);
+        o->stream_count--;
+        lock_give(&w->lock);
+        ok = false;
+    }
+    if (!ok) return false;
+    object_log_release(&o->writer);
+    object_log_init(&o->writer, w->options.store, own->id, w->options.memory);
+    note_use(w);
+    return true;
+}
+
+// Takes out the open cut if it has no entries. With w->lock.
+void objects_forget_empty(struct wal *w)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->last_seq > 0) {
+            w->cuts[kept++] = c;
+            continue;
+        }
+        if (w->open == c) w->open = NULL;
+        cut_free(c);
+    }
+    w->cut_count = kept;
+}
+
+static struct owned *find_owned(struct wal *w, id128 id)
+{
+    struct wal_objects *o = w->objects;
+    for (size_t i = 0; i < o->stream_count; i++)
+        if (id128_eq(o->streams[i].id, id)) return &o->streams[i];
+    return NULL;
+}
+
+// With w->lock. `sealed`: a seal holds.
+void objects_note_end(struct wal *w, id128 id, bool sealed)
+{
+    struct owned *s = find_owned(w, id);
+    if (!s) return;
+    s->ended = true;
+    s->sealed = s->sealed || sealed;
+}
+
+// Ends the stream and begins the next one, while appends wait.
+static bool next_stream(struct wal *w, err *e)
+{
+    struct wal_objects *o = w->objects;
+    struct wal_stream own = {.id = wal_next_stream(w), .state = "open"};
+    id128 old = o->writer.stream;
+    bool over = o->writer.over;
+    assert(w->led);
+    if (!wal_make_room(w, e) || !wal_close_cut(w, e) || !objects_begin(w, &own, e)) return false;
+    lock_take(&w->lock);
+    objects_forget_empty(w);
+    objects_note_end(w, old, over);
+    wal_enter_stream(w, &own);
+    lock_give(&w->lock);
+    char text[ULID_TEXT];
+    ulid_print(old, text);
+    log_info(NULL, "log.stream_ended", "stream=%s sealed=%d", text, over);
+    return true;
+}
+
+// ---- a group
+
+static bool objects_room(struct wal *w, size_t bytes, err *e)
+{
+    const struct wal_options *o = &w->options;
+    if (o->disk_max && w->bytes + bytes > o->disk_max) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "the log holds %llu bytes, ingester.log_disk is %llu",
+                       (unsigned long long)w->bytes, (unsigned long long)o->disk_max);
+    }
+    return !is_idle(w) || next_stream(w, e);
+}
+
+static uint64_t count_items(const struct waiter *group)
+{
+    uint64_t n = 0;
+    for (; group; group = group->next)
+        n += group->n;
+    return n;
+}
+
+// Entries of one caller. What is counted as news is forgotten first: after a seal they are gathered
+// anew.
+static bool fill_from(struct wal *w, struct log_object_packer *p, struct buf *news,
+                      struct waiter *from, uint64_t *rows, err *e)
+{
+    from->bytes -= from->news_bytes;
+    from->news_bytes = 0;
+    for (size_t i = 0; i < from->n; i++) {
+        const struct wal_item *item = &from->items[i];
+        buf_clear(news);
+        if (item->news && !item->news(item->arg, w->run, news, e)) return false;
+        if (!buf_ok(news, e)) return false;
+        log_object_add(p, from->tenant, *rows, buf_view(news), item->rows);
+        *rows += item->count;
+        from->bytes += news->n;
+        from->news_bytes += news->n;
+    }
+    from->place.last_seq = p->seq - 1;
+    return true;
+}
+
+// The object of a group. If anything is refused the run is over, as the news that were gathered
+// will not be written.
+static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
+{
+    struct wal_objects *o = w->objects;
+    struct cut *c = w->open;
+    struct log_object_packer p;
+    struct buf news;
+    uint64_t first = w->next_seq;
+    struct log_object_head h = {.nonce = objects_nonce(),
+                                .made_ns = w->options.wall_ns(),
+                                .cut = c->number,
+                                .cut_opened_ns = c->opened_wall_ns,
+                                .cut_first_seq = c->first_seq ? c->first_seq : first,
+                                .first_seq = first,
+                                .count = count_items(group)};
+    bool ok = true;
+    buf_init(&news, w->options.memory, SIZE_MAX);
+    *rows = c->rows;
+    object_log_fill(&o->writer, &p, &h);
+    for (struct waiter *x = group; ok && x; x = x->next)
+        ok = fill_from(w, &p, &news, x, rows, e);
+    if (!ok) object_log_unfill(&o->writer);
+    ok = ok && object_log_filled(&o->writer, &p, e);
+    buf_release(&news);
+    if (!ok) wal_next_run(w);
+    return ok;
+}
+
+// What of a put is told by metrics.
+enum object_log_put objects_put(struct wal *w, err *e)
+{
+    struct req r;
+    struct object_log_writer *x = &w->objects->writer;
+    uint64_t began = clock_mono_ns();
+    size_t bytes = x->bytes.n;
+    // Faults that tests set here look like those of a store: before the put, and after it landed.
+    if (FAULT_ERRNO("wal.write.before")) {
+        err_set(e, ERR_UNAVAILABLE, "log: put: %m");
+        return OBJECT_LOG_UNKNOWN;
+    }
+    objects_req(w, &r, PUT_NS);
+    enum object_log_put what = object_log_put(x, &r, e);
+    req_release(&r);
+    metric_add(&ingester_log_puts, 1);
+    if (what != OBJECT_LOG_LANDED) return what;
+    metric_observe_ns(&ingester_log_put, clock_mono_ns() - began);
+    metric_add(&ingester_log_objects, 1);
+    metric_add(&ingester_log_object_bytes, bytes);
+    return what;
+}
+
+// The object that landed last is the newest of its cut. With w->lock.
+void objects_note_landed(struct wal *w, struct cut *c)
+{
+    const struct object_log_writer *x = &w->objects->writer;
+    struct owned *s = find_owned(w, x->stream);
+    uint64_t number = x->number - 1;
+    assert(s && number > 0);
+    if (c->first_object == 0) c->first_object = number;
+    c->last_object = number;
+    if (object_log_may_return(x)) c->until_boot_ns = w->options.boot_ns() + OBJECT_LOG_LATE_NS;
+    s->top = number;
+}
+
+static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
+{
+    struct wal_objects *o = w->objects;
+    for (;;) {
+        uint64_t rows = 0;
+        if (!fill(w, group, &rows, e)) return false;
+        o->doubt = (struct doubt){.cut = w->open, .first_seq = w->next_seq, .rows = rows};
+        for (const struct waiter *x = group; x; x = x->next)
+            o->doubt.last_seq = x->place.last_seq;
+        enum object_log_put what = objects_put(w, e);
+        if (what == OBJECT_LOG_LANDED) break;
+        *broken = what != OBJECT_LOG_OVER;
+        if (*broken && what == OBJECT_LOG_TWICE) o->lost = true;
+        *broken = *broken || !next_stream(w, e) || !wal_need_cut(w, bytes, e);
+        if (*broken) {
+            if (e->code == ERR_DATA_LOSS) e->code = ERR_UNAVAILABLE;  // of the log, not of the push
+            return false;
+        }
+    }
+    note_use(w);
+    lock_take(&w->lock);
+    objects_note_landed(w, w->open);
+    lock_give(&w->lock);
+    if (!FAULT_ERRNO("wal.sync.after")) return true;
+    *broken = true;
+    o->doubt.landed = true;
+    return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
+}
+
+// ---- after a failed write
+
+// The object in doubt is in the log: its entries are read from there.
+static void take_in(struct wal *w)
+{
+    struct wal_objects *o = w->objects;
+    struct cut *c = o->doubt.cut;
+    lock_take(&w->lock);
+    if (!o->doubt.landed) objects_note_landed(w, c);
+    if (c->first_seq == 0) c->first_seq = o->doubt.first_seq;
+    c->last_seq = MAX(c->last_seq, o->doubt.last_seq);
+    c->rows = o->doubt.rows;
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    o->doubt = (struct doubt){0};
+}
+
+// Finds out what became of the object in doubt, and ends the stream.
+static bool settle(struct wal *w, err *e)
+{
+    struct wal_objects *o = w->objects;
+    struct req r;
+    bool is_there = false;
+    if (o->lost) {
+        char text[LOG_QUOTE_MAX];
+        log_error(NULL, "log.name_used_twice", "fault=%s then=\"%s\"",
+                  log_quote(text, str_of(w->fault.msg)), "the stream is given up");
+        o->lost = false;
+        o->doubt = (struct doubt){0};
+        object_log_unfill(&o->writer);
+        return true;
+    }
+    if (o->writer.bytes.n > 0 && !o->writer.over) {
+        enum object_log_put what = objects_put(w, e);
+        o->lost = what == OBJECT_LOG_TWICE;
+        if (what == OBJECT_LOG_TWICE || what == OBJECT_LOG_UNKNOWN) return false;
+        is_there = what == OBJECT_LOG_LANDED;
+    }
+    if ((is_there || o->doubt.landed) && o->doubt.cut) take_in(w);
+    if (o->writer.over) return true;
+    objects_req(w, &r, PUT_NS);
+    bool ok = object_log_close(&o->writer, &r, &o->sealer, &is_there, e);
+    req_release(&r);
+    if (ok && is_there && o->doubt.cut) take_in(w);
+    return ok;
+}
+
+static void forget_streams(struct wal *w)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < w->stream_count; i++) {
+        struct wal_stream s = w->streams[i];
+        bool held = false;
+        for (size_t k = 0; k < w->cut_count; k++)
+            held = held || id128_eq(w->cuts[k]->stream, s.id);
+        s.state = "unchecked";
+        if (held) w->streams[kept++] = s;
+    }
+    w->stream_count = kept;
+}
+
+static bool objects_load(struct wal *w, bool first, err *e)
+{
+    if (first) return objects_open(w, e);
+    struct wal_objects *o = w->objects;
+    if (o->writer.number > 0 && !settle(w, e)) return false;
+    lock_take(&w->lock);
+    objects_note_end(w, o->writer.stream, o->writer.over);
+    objects_forget_empty(w);
+    forget_streams(w);
+    lock_give(&w->lock);
+    return true;
+}
+
+static void objects_unload(struct wal *w)
+{
+    assert(w->led || wal_state(w) != WAL_OPEN);  // there is nothing to be closed but memory
+}
+
+// ---- cuts
+
+static void objects_mark(struct wal *w)
+{
+    assert(w->objects);  // a later process learns from the objects how far the log goes
+}
+
+static bool objects_make_cut(struct wal *w, struct cut *c, err *e)
+{
+    assert(w->objects && c->number > 0);
+    return !FAULT_ERRNO("wal.cut.open") || err_set(e, ERR_UNAVAILABLE, "log: open cut: %m");
+}
+
+// Where a cut ends is known from the object that follows.
+static bool objects_close_cut(struct wal *w, struct cut *c, err *e)
+{
+    assert(w->objects && c->closed);
+    return !FAULT_ERRNO("wal.cut.close.after") || err_set(e, ERR_UNAVAILABLE, "log: close: %m");
+}
+
+static bool objects_note_times(struct wal *w, err *e)
+{
+    (void)e;
+    assert(w->objects);  // the times of a cut are in its objects, and stay
+    return true;
+}
+
+static void objects_note_loss(struct wal *w, id128 stream)
+{
+    (void)stream;
+    assert(w->objects);  // damage stays in the store, where the next process meets it
+}
+
+// A stream that has entries and is idle ends here, so that the next push need not wait for that.
+static bool objects_tick(struct wal *w, err *e)
+{
+    return !is_idle(w) || w->objects->writer.number == 1 || next_stream(w, e);
+}
+
+// ---- reading back
+
+static bool read_object(struct scan *s, const struct log_object *o, err *e)
+{
+    struct log_object_entry x;
+    str rest = o->entries;
+    while (log_object_next(&rest, &x)) {
+        char key[8];
+        key_print(x.seq, key);
+        if (!scan_entry(s, str_make(key, sizeof key), x.bytes, e)) return false;
+    }
+    return true;
+}
+
+static bool objects_scan(struct scan *s, err *e)
+{
+    struct wal *w = scan_wal(s);
+    const struct cut *c = scan_cut(s);
+    struct buf bytes;
+    bool ok = true;
+    buf_init(&bytes, w->options.memory, SIZE_MAX);
+    for (uint64_t number = c->first_object; ok && number <= c->last_object; number++) {
+        struct req r;
+        struct log_object o;
+        err why = {0};
+        objects_req(w, &r, OBJECTS_READ_NS);
+        ok = object_log_get(w->options.store, &r, c->stream, number, &bytes, &o, &why);
+        req_release(&r);
+        if (ok) {
+            ok = read_object(s, &o, e);
+        } else if (why.code == ERR_NOT_FOUND) {
+            scan_vanished(s);
+            number = c->last_object;
+            ok = true;
+        } else if (scan_is_damage(&why)) {
+            scan_note_damage(s, &why);  // the next object, or the end of the cut, shows the gap
+            ok = true;
+        } else {
+            *e = why;
+        }
+    }
+    buf_release(&bytes);
+    return ok || err_wrap(e, "log");
+}
+
+const struct wal_home wal_in_store = {
+    .group_bytes = OBJECT_BYTES,
+    .load = objects_load,
+    .find = objects_find,
+    .unload = objects_unload,
+    .has_room = objects_room,
+    .begin = objects_begin,
+    .write = objects_write,
+    .mark = objects_mark,
+    .make_cut = objects_make_cut,
+    .close_cut = objects_close_cut,
+    .note_times = objects_note_times,
+    .note_loss = objects_note_loss,
+    .tick = objects_tick,
+    .tidy = objects_tidy,
+    .end = objects_tidy,
+    .drop_cut = objects_drop_cut,
+    .dropped = objects_dropped,
+    .scan = objects_scan,
+};

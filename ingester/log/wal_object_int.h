@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_object_int.h - what wal_object*.c share: the state of a log in the object store.
+#pragma once
+
+#include "ingester/log/object_log.h"
+#include "ingester/log/wal_int.h"
+
+// Memory of one piece of work on the store, besides the bytes of objects.
+#define OBJECTS_WORK    ((size_t)16 << 20)
+#define OBJECTS_READ_NS ((uint64_t)60 * 1000000000)
+
+// A stream of this node that has objects in the store. It is in the file of streams.
+struct owned {
+    id128 id;
+    uint64_t top;  // number of its newest object, a seal left aside
+    bool ended;    // it is not the open one
+    bool sealed;   // a seal holds
+    bool old;      // of an earlier process
+    bool found;    // and its cuts are in the tables
+    bool unread;   // or it is damaged, and stays as it is
+    bool covered;  // all its cuts are, and the file says so
+};
+
+// A cut that the head has dropped, and whose objects are still there.
+struct gone {
+    id128 stream;
+    struct object_log_place place;
+};
+
+// The group whose object was put, and may have landed or not.
+struct doubt {
+    struct cut *cut;  // NULL: there is none
+    uint64_t first_seq;
+    uint64_t last_seq;
+    uint64_t rows;  // of the cut with it
+    bool landed;
+};
+
+struct wal_objects {
+    struct object_log_writer writer;  // of the open stream; with the lead
+    struct object_log_sealer sealer;
+    struct doubt doubt;
+    bool lost;             // the name of the object in doubt has other bytes
+    int64_t used_boot_ns;  // when the stream was last written, or began
+    int64_t used_wall_ns;
+    // With w->lock:
+    struct owned *streams;
+    size_t stream_count;
+    size_t stream_cap;
+    struct gone *gone;  // by stream, then cut
+    size_t gone_count;
+    size_t gone_cap;
+};
+
+// ---- wal_object.c
+void objects_req(struct wal *w, struct req *r, uint64_t limit_ns);
+id128 objects_nonce(void);
+bool objects_begin(struct wal *w, const struct wal_stream *own, err *e) MUST_CHECK;
+enum object_log_put objects_put(struct wal *w, err *e) MUST_CHECK;
+void objects_note_end(struct wal *w, id128 id, bool sealed);
+void objects_note_landed(struct wal *w, struct cut *c);
+void objects_forget_empty(struct wal *w);
+
+// ---- wal_object_streams.c
+bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
+bool objects_find(struct wal *w, err *e) MUST_CHECK;
+void objects_free(struct wal *w);  // idempotent
+// Writes the file of streams. With the lead, or before appends begin.
+bool objects_note_streams(struct wal *w, err *e) MUST_CHECK;
+void objects_tidy(struct wal *w);
+bool objects_drop_cut(struct wal *w, struct cut *c, err *e) MUST_CHECK;
+void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_too);

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_object_streams.c - the streams of a log in the object store: which there are, what earlier
+// processes left in them, and when they are gone.
+//
+// A process knows its streams by the file STREAMS in the log's directory: a line for each, its
+// ULID, and behind that "covered" once nothing in it is needed. A stream is noted there before
+// anything in it is acknowledged, and taken out when only its seal is left.
+//
+// At the start, for each stream in the file:
+//
+//     1. It is sealed, whoever wrote it: that process has ended, but something that it sent may
+//        still be on its way.
+//     2. Its objects are looked at. Whole cuts become cuts of this log, which are read into the
+//        head and flushed; what is left of others is deleted.
+//
+// A stream with a damaged object stays as it is, in the store and in the file; a line of the
+// process log names the object.
+//
+// Once a second (objects_tidy), on the duty thread:
+//
+//     1. Streams that have ended and are not sealed are sealed.
+//     2. Objects of covered cuts are deleted, in the order of object_log.h.
+//     3. Streams of which only the seal is left are forgotten.
+//
+// What fails there is tried again a second later.
+#include "base/fault.h"
+#include "ingester/log/wal_object_int.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/log.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define FILE_MAX ((size_t)1 << 20)
+#define TIDY_NS  ((uint64_t)(10 * NS_PER_S))
+
+// ---- the file
+
+static void streams_path(const struct wal *w, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/STREAMS", w->options.dir);
+}
+
+bool objects_note_streams(struct wal *w, err *e)
+{
+    const struct wal_objects *o = w->objects;
+    struct buf text;
+    char path[PATH_MAX];
+    buf_init(&text, NULL, FILE_MAX);
+    lock_take(&w->lock);
+    for (size_t i = 0; i < o->stream_count; i++) {
+        char id[ULID_TEXT];
+        ulid_print(o->streams[i].id, id);
+        buf_printf(&text, "%s%s\n", id, o->streams[i].covered ? " covered" : "");
+    }
+    lock_give(&w->lock);
+    streams_path(w, path);
+    bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
+    FAULT("wal.object.noted");
+    buf_release(&text);
+    return ok || err_wrap(e, "log");
+}
+
+static bool read_line(struct wal_objects *o, str line, err *e)
+{
+    str rest = {0};
+    struct owned s = {.ended = true, .old = true};
+    str id = str_split(line, ' ', &rest);
+    if (!ulid_parse(id, &s.id, e)) return false;
+    s.covered = str_is(rest, "covered");
+    if (!mem_grow(NULL, &o->streams, &o->stream_cap, o->stream_count + 1, sizeof s, e))
+        return false;
+    o->streams[o->stream_count++] = s;
+    return true;
+}
+
+static bool read_streams(struct wal *w, err *e)
+{
+    struct buf text;
+    char path[PATH_MAX];
+    streams_path(w, path);
+    if (!file_exists(path)) return true;
+    buf_init(&text, NULL, FILE_MAX);
+    bool ok = file_read(path, &text, e);
+    str rest = buf_view(&text);
+    while (ok && rest.p && rest.n) {
+        str line = str_split(rest, '\n', &rest);
+        if (line.n) ok = read_line(w->objects, line, e);
+    }
+    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    buf_release(&text);
+    return ok || err_wrap(e, "log: %s", path);
+}
+
+// ---- what earlier processes left
+
+static bool add_gone(struct wal *w, id128 stream, const struct object_log_place *p, err *e)
+{
+    struct wal_objects *o = w->objects;
+    size_t at = o->gone_count;
+    assert(lock_is_mine(&w->lock));
+    if (!mem_grow(NULL, &o->gone, &o->gone_cap, o->gone_count + 1, sizeof *o->gone, e))
+        return false;
+    while (at > 0) {
+        const struct gone *g = &o->gone[at - 1];
+        int order = memcmp(g->stream.b, stream.b, sizeof stream.b);
+        if (order < 0 || (order == 0 && g->place.cut < p->cut)) break;
+        o->gone[at] = o->gone[at - 1];
+        at--;
+    }
+    o->gone[at] = (struct gone){.stream = stream, .place = *p};
+    o->gone_count++;
+    return true;
+}
+
+static void describe(struct wal *w, struct cut *c, const struct object_log_cut *found)
+{
+    int64_t now = w->options.wall_ns();
+    int64_t boot = w->options.boot_ns();
+    c->first_seq = found->first_seq;
+    c->last_seq = found->last_seq;
+    c->bytes = found->bytes;
+    c->rows = ROWS_UNKNOWN;
+    c->opened_wall_ns = found->opened_ns;
+    c->newest_wall_ns = MIN(found->newest_ns, now);
+    c->found_wall_ns = now;
+    c->found_boot_ns = boot;
+    c->newest_boot_ns = boot - MAX(now - c->newest_wall_ns, 0);
+    c->closed = true;
+    c->first_object = found->first;
+    c->last_object = found->last;
+    c->until_boot_ns = boot + OBJECT_LOG_LATE_NS;  // how often they were put, nobody knows
+}
+
+static bool take_cut(struct wal *w, const struct owned *s, const struct object_log_cut *found,
+                     err *e)
+{
+    struct object_log_place place = {.cut = found->cut,
+                                     .first = found->first,
+                                     .last = found->last,
+                                     .begun = !found->whole,
+                                     .until_boot_ns = w->options.boot_ns() + OBJECT_LOG_LATE_NS};
+    if (!found->whole || s->covered) {
+        lock_take(&w->lock);
+        bool ok = add_gone(w, s->id, &place, e);
+        lock_give(&w->lock);
+        return ok;
+    }
+    if (!wal_make_room(w, e)) return false;
+    struct cut *c = cut_new(s->id, found->cut, e);
+    if (!c) return false;
+    describe(w, c, found);
+    lock_take(&w->lock);
+    wal_add_cut(w, c);
+    w->bytes += c->bytes;
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    return true;
+}
+
+static bool find_stream(struct wal *w, struct owned *s, struct req *r, err *e)
+{
+    struct store *store = w->options.store;
+    struct object_log_survey survey;
+    uint64_t number = 0;
+    if (!object_log_seal(store, r, s->id, &w->objects->sealer, &number, e)) return false;
+    FAULT("wal.object.sealed");
+    s->sealed = true;
+    s->top = number - 1;
+    if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
+    for (size_t i = 0; i < survey.n; i++)
+        if (!take_cut(w, s, &survey.cuts[i], e)) return false;
+    s->found = true;
+    return true;
+}
+
+static void tell_unread(struct wal *w, struct owned *s, const err *why)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(s->id, stream);
+    s->unread = true;
+    log_error(NULL, "log.stream_unread", "stream=%s fault=%s then=\"%s\"", stream,
+              log_quote(text, str_of(why->msg)), "it stays as it is, and answers miss it");
+    lock_take(&w->lock);
+    wal_note_loss(w, s->id, w->options.boot_ns());
+    lock_give(&w->lock);
+}
+
+bool objects_open(struct wal *w, err *e)
+{
+    w->objects = mem_alloc(NULL, sizeof *w->objects, e);
+    if (!w->objects) return false;
+    w->objects->sealer = (struct object_log_sealer){.node = str_of(w->options.owner),
+                                                    .nonce = objects_nonce(),
+                                                    .wall_ns = w->options.wall_ns()};
+    return read_streams(w, e);
+}
+
+// Cuts of a stream that was found by half: memory was short. They are found again.
+static void forget_half(struct wal *w, id128 stream)
+{
+    struct wal_objects *o = w->objects;
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (!id128_eq(c->stream, stream)) {
+            w->cuts[kept++] = c;
+            continue;
+        }
+        w->bytes -= c->bytes;
+        cut_free(c);
+    }
+    w->cut_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < o->gone_count; i++)
+        if (!id128_eq(o->gone[i].stream, stream)) o->gone[kept++] = o->gone[i];
+    o->gone_count = kept;
+    lock_give(&w->lock);
+}
+
+bool objects_find(struct wal *w, err *e)
+{
+    struct wal_objects *o = w->objects;
+    for (size_t i = 0; i < o->stream_count; i++) {
+        struct req r;
+        err why = {0};
+        struct owned *s = &o->streams[i];
+        if (!s->old || s->found || s->unread) continue;
+        objects_req(w, &r, OBJECTS_READ_NS);
+        bool ok = find_stream(w, s, &r, &why);
+        req_release(&r);
+        if (ok) continue;
+        forget_half(w, s->id);
+        if (why.code != ERR_DATA_LOSS) {
+            *e = why;
+            return err_wrap(e, "log of an earlier process");
+        }
+        tell_unread(w, s, &why);
+    }
+    return true;
+}
+
+void objects_free(struct wal *w)
+{
+    struct wal_objects *o = w->objects;
+    if (!o) return;
+    object_log_release(&o->writer);
+    mem_free(NULL, o->streams, o->stream_cap * sizeof *o->streams);
+    mem_free(NULL, o->gone, o->gone_cap * sizeof *o->gone);
+    mem_free(NULL, o, sizeof *o);
+    w->objects = NULL;
+}
+
+// ---- dropping
+
+bool objects_drop_cut(struct wal *w, struct cut *c, err *e)
+{
+    struct object_log_place p = {.cut = c->number,
+                                 .first = c->first_object,
+                                 .last = c->last_object,
+                                 .until_boot_ns = c->until_boot_ns};
+    assert(c->first_object > 0 && c->first_object <= c->last_object);
+    lock_take(&w->lock);
+    bool ok = add_gone(w, c->stream, &p, e);
+    lock_give(&w->lock);
+    return ok;
+}
+
+void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_too)
+{
+    assert(w->objects && number > 0);  // the next tidying deletes its objects
+    (void)stream;
+    (void)stream_too;
+}
+
+// ---- tidying. Only the duty thread does it, and one thread at a time ends a log.
+
+static void tell(const char *what, id128 id, const err *e)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(id, stream);
+    log_warn(NULL, "log.tidy_failed", "what=\"%s\" stream=%s fault=%s", what, stream,
+             log_quote(text, str_of(e->msg)));
+}
+
+// A copy of the i-th stream; false: there are not so many.
+static bool stream_at(struct wal *w, size_t i, struct owned *s)
+{
+    lock_take(&w->lock);
+    bool is = i < w->objects->stream_count;
+    if (is) *s = w->objects->streams[i];
+    lock_give(&w->lock);
+    return is;
+}
+
+static bool seal_ended(struct wal *w, struct owned *s)
+{
+    struct req r;
+    err e = {0};
+    uint64_t number = 0;
+    objects_req(w, &r, TIDY_NS);
+    bool ok = object_log_seal(w->options.store, &r, s->id, &w->objects->sealer, &number, &e);
+    req_release(&r);
+    if (!ok) tell("seal", s->id, &e);
+    lock_take(&w->lock);
+    objects_note_end(w, s->id, ok);
+    lock_give(&w->lock);
+    s->sealed = ok;
+    return ok;
+}
+
+// The cuts of a stream that the head has dropped, up to the first that it has not. `held`: there is
+// such a one.
+static bool collect(struct wal *w, id128 stream, struct object_log_shelf *shelf, bool *held, err *e)
+{
+    const struct wal_objects *o = w->objects;
+    uint64_t first_held = UINT64_MAX;
+    bool ok = true;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++)
+        if (id128_eq(w->cuts[i]->stream, stream)) first_held = MIN(first_held, w->cuts[i]->number);
+    for (size_t i = 0; ok && i < o->gone_count; i++) {
+        const struct gone *g = &o->gone[i];
+        if (!id128_eq(g->stream, stream)) continue;
+        ok = object_log_shelf_room(shelf, e);
+        if (ok) shelf->v[shelf->n++] = g->place;
+        if (ok) shelf->v[shelf->n - 1].covered = g->place.cut < first_held;
+    }
+    lock_give(&w->lock);
+    *held = first_held != UINT64_MAX;
+    return ok;
+}
+
+// Puts back what is left of the cuts that were collected. Others may have come meanwhile.
+static void put_back(struct wal *w, id128 stream, const struct object_log_shelf *shelf,
+                     uint64_t last)
+{
+    struct wal_objects *o = w->objects;
+    size_t kept = 0;
+    size_t at = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < o->gone_count; i++) {
+        struct gone g = o->gone[i];
+        if (id128_eq(g.stream, stream) && g.place.cut <= last) {
+            while (at < shelf->n && shelf->v[at].cut < g.place.cut)
+                at++;
+            if (at == shelf->n || shelf->v[at].cut != g.place.cut) continue;
+            g.place = shelf->v[at];
+        }
+        o->gone[kept++] = g;
+    }
+    o->gone_count = kept;
+    lock_give(&w->lock);
+}
+
+// True: only the seal of the stream is left. *covered: nothing of it is needed.
+static bool trim_stream(struct wal *w, const struct owned *s, bool *covered)
+{
+    struct object_log_shelf shelf = {0};
+    struct req r;
+    err e = {0};
+    bool held = true;
+    bool ok = collect(w, s->id, &shelf, &held, &e);
+    uint64_t last = shelf.n ? shelf.v[shelf.n - 1].cut : 0;
+    if (ok && shelf.n) {
+        objects_req(w, &r, TIDY_NS);
+        ok = object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
+                             w->options.boot_ns(), &e);
+        req_release(&r);
+        FAULT("wal.object.deleted");
+        put_back(w, s->id, &shelf, last);
+    }
+    if (!ok) tell("delete", s->id, &e);
+    bool empty = ok && !held && shelf.n == 0;
+    *covered = ok && !held && s->ended && s->sealed;
+    object_log_shelf_release(&shelf);
+    return empty && *covered;
+}
+
+// Takes a stream out of the file, or notes there that it is covered.
+static void note_covered(struct wal *w, id128 id, bool is_gone)
+{
+    struct wal_objects *o = w->objects;
+    err e = {0};
+    bool known = false;
+    bool leads = wal_state(w) == WAL_OPEN;
+    if (leads) wal_take_lead(w);
+    lock_take(&w->lock);
+    for (size_t i = 0; i < o->stream_count; i++) {
+        if (!id128_eq(o->streams[i].id, id)) continue;
+        known = o->streams[i].covered && !is_gone;
+        o->streams[i].covered = true;
+        if (!is_gone) break;
+        memmove(&o->streams[i], &o->streams[i + 1],
+                (o->stream_count - i - 1) * sizeof o->streams[0]);
+        o->stream_count--;
+        break;
+    }
+    lock_give(&w->lock);
+    if (!known && !objects_note_streams(w, &e)) tell("note", id, &e);
+    if (leads) wal_give_lead(w);
+}
+
+void objects_tidy(struct wal *w)
+{
+    struct owned s;
+    bool ends = wal_state(w) == WAL_DRAINED;
+    for (size_t i = 0; stream_at(w, i, &s);) {
+        bool covered = false;
+        bool empty = false;
+        s.ended = s.ended || ends;
+        bool known = !s.old || s.found;  // else it may have cuts that nobody has seen
+        if (known && (s.sealed || !s.ended || seal_ended(w, &s)))
+            empty = trim_stream(w, &s, &covered);
+        if (covered) note_covered(w, s.id, empty);
+        i += !empty;
+    }
+}

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One actor at a time, on a store that fails as told. object_log_model_test.c has several at once.
+#include "ingester/log/object_log.h"
+#include "lib/memstore.h"
+#include "lib/test.h"
+#include "manifest/names.h"
+
+#include <stdlib.h>
+
+#define STREAM ((id128){{0, 0, 0, 0, 0, 1, 7}})
+#define LATE   OBJECT_LOG_LATE_NS
+
+static const struct object_log_sealer sealer = {.node = S_INIT("other"),
+                                                .nonce = {{0x5e}},
+                                                .wall_ns = 77};
+
+struct bench {
+    struct store *store;
+    struct req r;
+    struct object_log_writer w;
+    struct object_log_shelf shelf;
+    uint64_t seq;
+    uint64_t cut_first_seq;
+    uint64_t cut;
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = mem_must(sizeof *b);
+    b->store = memstore_open();
+    req_init(&b->r, RANK_DUTY, NULL, 1 << 20, 0);
+    object_log_init(&b->w, b->store, STREAM, NULL);
+    b->seq = b->cut = b->cut_first_seq = 1;
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    object_log_release(&b->w);
+    object_log_shelf_release(&b->shelf);
+    req_release(&b->r);
+    assert_int_equal(memstore_uploads(b->store), 0);
+    store_close(b->store);
+    mem_must_free(b);
+    return 0;
+}
+
+static str name_of(struct bench *b, uint64_t number)
+{
+    return name_log_object(&b->r.arena, STREAM, number);
+}
+
+static void fill(struct bench *b, uint64_t count)
+{
+    struct log_object_packer p;
+    struct log_object_head h = {.nonce = {{(uint8_t)b->seq, 1}},
+                                .made_ns = (int64_t)b->seq * 10,
+                                .cut = b->cut,
+                                .cut_opened_ns = 5,
+                                .cut_first_seq = b->cut_first_seq,
+                                .first_seq = b->seq,
+                                .count = count};
+    object_log_fill(&b->w, &p, &h);
+    for (uint64_t i = 0; i < count; i++)
+        log_object_add(&p, S("acme"), b->seq + i - b->cut_first_seq, S(""), S("r"));
+    assert_ok(object_log_filled(&b->w, &p, e));
+    b->seq += count;
+}
+
+static enum object_log_put put(struct bench *b, err *e)
+{
+    return object_log_put(&b->w, &b->r, e);
+}
+
+static void landed(struct bench *b, int64_t now)
+{
+    assert_ok(object_log_shelf_room(&b->shelf, e));
+    object_log_landed(&b->shelf, &b->w, b->cut, now);
+}
+
+static void write_one(struct bench *b, uint64_t count)
+{
+    err why = {0};
+    fill(b, count);
+    assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
+    landed(b, 0);
+}
+
+static void next_cut(struct bench *b)
+{
+    b->cut++;
+    b->cut_first_seq = b->seq;
+}
+
+// Two cuts: objects 1, 2 and 3, 4.
+static void write_two_cuts(struct bench *b)
+{
+    write_one(b, 2);
+    write_one(b, 1);
+    next_cut(b);
+    write_one(b, 1);
+    write_one(b, 3);
+}
+
+static struct object_log_survey look(struct bench *b)
+{
+    struct object_log_survey s;
+    assert_ok(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, e));
+    return s;
+}
+
+static void trim(struct bench *b, uint64_t open, int64_t now)
+{
+    assert_ok(object_log_trim(&b->shelf, b->store, &b->r, STREAM, open, now, e));
+}
+
+static void there(struct bench *b, const char *numbers)
+{
+    char found[64] = "";
+    char *names = memstore_names(b->store, "v1/log/");
+    str rest = str_of(names);
+    while (rest.p && rest.n) {
+        str line = str_split(rest, '\n', &rest);
+        if (line.n)
+            snprintf(found + strlen(found), 8, "%s%c", found[0] ? " " : "", line.p[line.n - 1]);
+    }
+    free(names);
+    assert_string_equal(found, numbers);
+}
+
+struct reading {
+    uint64_t seqs;
+    uint64_t sum;
+    err fault;
+    struct bench *drops;  // an object while it is read
+    uint64_t number;
+};
+
+static bool take(void *arg, const struct log_object *o, err *e)
+{
+    struct reading *x = arg;
+    struct log_object_entry entry;
+    str rest = o->entries;
+    (void)e;
+    while (log_object_next(&rest, &entry)) {
+        x->seqs++;
+        x->sum += entry.seq;
+    }
+    if (x->drops) memstore_drop(x->drops->store, name_of(x->drops, x->number).p);
+    x->drops = NULL;
+    return true;
+}
+
+static bool read_cut(struct bench *b, const struct object_log_cut *c, struct reading *x)
+{
+    return object_log_read(b->store, &b->r, STREAM, c, take, x, &x->fault);
+}
+
+// ---- writing
+
+static void what_was_written_is_read(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    assert_string_equal(name_of(b, 3).p, "v1/log/00000000010W00000000000000/0000000000000003");
+    there(b, "1 2 3 4");
+    struct object_log_survey s = look(b);
+    assert_int_equal(s.n, 2);
+    assert_true(s.top == 4 && !s.sealed);
+    assert_true(s.cuts[0].whole && s.cuts[1].whole);
+    assert_true(s.cuts[0].first == 1 && s.cuts[0].last == 2);
+    assert_true(s.cuts[1].first == 3 && s.cuts[1].last == 4);
+    assert_true(s.cuts[0].first_seq == 1 && s.cuts[0].last_seq == 3);
+    assert_true(s.cuts[1].first_seq == 4 && s.cuts[1].last_seq == 7);
+    assert_true(s.cuts[1].opened_ns == 5 && s.cuts[1].newest_ns == 50);
+    struct reading x = {0};
+    assert_true(read_cut(b, &s.cuts[0], &x) && x.sum == 6);
+    assert_true(read_cut(b, &s.cuts[1], &x) && x.seqs == 7 && x.sum == 28);
+    id128 *streams = NULL;
+    size_t n = 0;
+    memstore_set(b->store, "v1/log/readme", S("x"));
+    memstore_set(b->store, "v1/log/00000000010W00000000000000/readme", S("x"));
+    assert_ok(object_log_streams(b->store, &b->r, &b->r.arena, &streams, &n, e));
+    assert_true(n == 1 && id128_eq(streams[0], STREAM));
+    assert_int_equal(look(b).n, 2);
+}
+
+static void an_object_in_doubt_is_put_again(void **state)
+{
+    static const struct {
+        const char *name;
+        enum memstore_fault fault;
+    } cases[] = {
+        {"nothing happened", MEMSTORE_FAILS},
+        {"it landed", MEMSTORE_LANDS},
+        {"a conflict", MEMSTORE_ABORTS},
+        {"the time was up", MEMSTORE_EXPIRES},
+        {"no memory for the answer", MEMSTORE_STARVES},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        err why = {0};
+        print_message("case %s\n", cases[i].name);
+        fill(b, 1);
+        memstore_fail(b->store, MEMSTORE_CREATE, cases[i].fault, 1, 1);
+        assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+        assert_true(why.code != ERR_OK && b->w.bytes.n > 0);
+        assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
+        assert_int_equal(b->w.tries, 2);
+        assert_int_equal(b->w.number, i + 2);
+    }
+    assert_int_equal(look(b).cuts[0].last_seq, COUNT(cases));
+}
+
+static void it_is_unknown_whose_a_name_is_while_the_store_fails(void **state)
+{
+    struct bench *b = *state;
+    err why = {0};
+    fill(b, 1);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FAILS, 1, 1);
+    assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+    assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+    assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
+}
+
+static void a_name_that_was_used_twice_is_told(void **state)
+{
+    struct bench *b = *state;
+    struct object_log_writer other;
+    err why = {0};
+    object_log_init(&other, b->store, STREAM, NULL);
+    struct log_object_packer p;
+    object_log_fill(&other, &p,
+                    &(struct log_object_head){
+                        .nonce = {{9}}, .cut = 1, .cut_first_seq = 1, .first_seq = 1, .count = 1});
+    log_object_add(&p, S("a"), 0, S(""), S("x"));
+    assert_ok(object_log_filled(&other, &p, e));
+    assert_int_equal(object_log_put(&other, &b->r, &why), OBJECT_LOG_LANDED);
+    object_log_release(&other);
+    fill(b, 1);
+    assert_int_equal(put(b, &why), OBJECT_LOG_TWICE);
+    assert_int_equal(why.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(why.msg, "used twice"));
+    // The same for one that cannot be read.
+    memstore_flip(b->store, name_of(b, 1).p, 20, 3);
+    assert_int_equal(put(b, &why), OBJECT_LOG_TWICE);
+    assert_non_null(strstr(why.msg, name_of(b, 1).p));
+}
+
+static void what_does_not_fit_is_no_object(void **state)
+{
+    struct bench *b = *state;
+    struct mem_budget tight;
+    struct log_object_packer p;
+    err why = {0};
+    static char large[1 << 16];
+    mem_budget_init(&tight, "tight", NULL, 1 << 12);
+    object_log_init(&b->w, b->store, STREAM, &tight);
+    object_log_fill(
+        &b->w, &p,
+        &(struct log_object_head){.cut = 1, .cut_first_seq = 1, .first_seq = 1, .count = 1});
+    log_object_add(&p, S("a"), 0, S(""), str_make(large, sizeof large));
+    assert_false(object_log_filled(&b->w, &p, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    write_one(b, 1);
+    assert_int_equal(b->w.number, 2);
+    assert_int_equal(tight.used, 0);
+}
+
+// ---- sealing
+
+static uint64_t seal(struct bench *b)
+{
+    uint64_t number = 0;
+    assert_ok(object_log_seal(b->store, &b->r, STREAM, &sealer, &number, e));
+    return number;
+}
+
+static void a_writer_meets_the_seal(void **state)
+{
+    struct bench *b = *state;
+    err why = {0};
+    bool is_there = true;
+    write_one(b, 1);
+    assert_int_equal(seal(b), 2);
+    assert_int_equal(seal(b), 2);  // once more finds it
+    fill(b, 1);
+    assert_int_equal(put(b, &why), OBJECT_LOG_OVER);
+    assert_true(b->w.over && b->w.bytes.n > 0);
+    assert_ok(object_log_close(&b->w, &b->r, &sealer, &is_there, e));
+    assert_false(is_there);
+    there(b, "1 2");
+    assert_true(look(b).sealed);
+}
+
+static void a_stream_without_objects_can_be_sealed(void **state)
+{
+    struct bench *b = *state;
+    assert_int_equal(seal(b), 1);
+    assert_true(look(b).n == 0 && look(b).sealed);
+}
+
+static void a_writer_in_doubt_learns_by_sealing(void **state)
+{
+    struct bench *b = *state;
+    for (int lands = 0; lands < 2; lands++) {
+        bool is_there = !lands;
+        err why = {0};
+        memstore_drop(b->store, name_of(b, 1).p);
+        memstore_drop(b->store, name_of(b, 2).p);
+        memstore_drop(b->store, name_of(b, 3).p);
+        object_log_release(&b->w);
+        object_log_init(&b->w, b->store, STREAM, NULL);
+        b->seq = b->cut_first_seq = 1;
+        write_one(b, 1);
+        fill(b, 1);
+        memstore_fail(b->store, MEMSTORE_CREATE, lands ? MEMSTORE_LANDS : MEMSTORE_FAILS, 1, 1);
+        assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+        memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, 1);
+        assert_false(object_log_close(&b->w, &b->r, &sealer, &is_there, &why));
+        assert_false(b->w.over);
+        assert_ok(object_log_close(&b->w, &b->r, &sealer, &is_there, e));
+        assert_true(b->w.over);
+        assert_int_equal(is_there, lands);
+        there(b, lands ? "1 2 3" : "1 2");
+        object_log_shelf_release(&b->shelf);
+    }
+}
+
+// While the seal is put, the writer goes on: three objects more, and the first ones are deleted.
+static enum memstore_fault overtake(void *arg, const struct memstore_event *ev)
+{
+    struct bench *b = arg;
+    if (ev->op != MEMSTORE_CREATE) return MEMSTORE_FINE;
+    memstore_set_hooks(b->store, NULL, NULL, NULL);
+    write_one(b, 1);
+    next_cut(b);
+    write_one(b, 1);
+    object_log_covered(&b->shelf, 1);
+    trim(b, b->w.number - 1, LATE + 1);
+    return MEMSTORE_FINE;
+}
+
+static void a_seal_below_the_writer_does_not_hold(void **state)
+{
+    struct bench *b = *state;
+    write_one(b, 1);
+    memstore_set_hooks(b->store, overtake, NULL, b);
+    assert_int_equal(seal(b), 4);
+    there(b, "2 3 4");  // 2 is the seal that does not hold
+    struct object_log_survey s = look(b);
+    assert_int_equal(s.n, 1);
+    assert_true(s.cuts[0].whole && s.cuts[0].first == 3);
+}
+
+static void a_damaged_object_does_not_keep_off_the_seal(void **state)
+{
+    struct bench *b = *state;
+    struct object_log_survey s;
+    err why = {0};
+    write_one(b, 1);
+    memstore_flip(b->store, name_of(b, 1).p, 20, 3);
+    assert_int_equal(seal(b), 2);
+    assert_false(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, &why));
+    assert_int_equal(why.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(why.msg, name_of(b, 1).p));
+}
+
+static void a_seal_that_fails_is_tried_again(void **state)
+{
+    struct bench *b = *state;
+    uint64_t number = 0;
+    err why = {0};
+    write_one(b, 1);
+    for (enum memstore_op op = 0; op < MEMSTORE_DELETE; op++) {
+        memstore_fail(b->store, op, MEMSTORE_FAILS, 1, 1);
+        assert_false(object_log_seal(b->store, &b->r, STREAM, &sealer, &number, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+    }
+    memstore_heal(b->store);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
+    assert_false(object_log_seal(b->store, &b->r, STREAM, &sealer, &number, &why));
+    assert_int_equal(seal(b), 2);
+    there(b, "1 2");
+}
+
+// ---- reading
+
+static void a_cut_with_an_object_missing_is_covered(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t missing;
+        unsigned whole;  // bits of cuts that are there and whole
+        size_t n;
+    } cases[] = {
+        {"the first", 1, 2, 2},
+        {"the second", 2, 2, 2},
+        {"the first of the second cut", 3, 0, 2},
+    };
+    struct bench *b = *state;
+    write_two_cuts(b);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        print_message("case %s\n", cases[i].name);
+        str name = name_of(b, cases[i].missing);
+        str bytes = arena_str(&b->r.arena, memstore_bytes(b->store, name.p));
+        memstore_drop(b->store, name.p);
+        struct object_log_survey s = look(b);
+        assert_int_equal(s.n, cases[i].n);
+        for (size_t k = 0; k < s.n; k++)
+            assert_int_equal(s.cuts[k].whole, cases[i].whole >> k & 1);
+        memstore_set(b->store, name.p, bytes);
+    }
+}
+
+static void a_cut_that_vanishes_while_it_is_read_is_covered(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    struct object_log_survey s = look(b);
+    struct reading x = {.drops = b, .number = 2};
+    assert_false(read_cut(b, &s.cuts[0], &x));
+    assert_int_equal(x.fault.code, ERR_NOT_FOUND);
+    assert_true(read_cut(b, &s.cuts[1], &x));
+}
+
+// Between the list and the heads all of the first cut goes.
+static enum memstore_fault drop_first(void *arg, const struct memstore_event *ev)
+{
+    struct bench *b = arg;
+    if (ev->op != MEMSTORE_READ) return MEMSTORE_FINE;
+    memstore_set_hooks(b->store, NULL, NULL, NULL);
+    memstore_drop(b->store, name_of(b, 1).p);
+    memstore_drop(b->store, name_of(b, 2).p);
+    return MEMSTORE_FINE;
+}
+
+static void what_goes_during_a_look_is_covered(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    memstore_set_hooks(b->store, drop_first, NULL, b);
+    struct object_log_survey s = look(b);
+    assert_int_equal(s.n, 1);
+    assert_true(s.cuts[0].whole && s.cuts[0].cut == 2);
+}
+
+static void damage_names_the_object(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    struct object_log_survey s = look(b);
+    size_t n = memstore_bytes(b->store, name_of(b, 2).p).n;
+    memstore_flip(b->store, name_of(b, 2).p, n - 7, 0);
+    struct reading x = {0};
+    assert_false(read_cut(b, &s.cuts[0], &x));
+    assert_int_equal(x.fault.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(x.fault.msg, name_of(b, 2).p));
+    assert_true(read_cut(b, &s.cuts[1], &x));
+    // Objects of another stream in the place of these.
+    str other = arena_str(&b->r.arena, memstore_bytes(b->store, name_of(b, 4).p));
+    memstore_set(b->store, name_of(b, 3).p, other);
+    err why = {0};
+    assert_false(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, &why));
+    assert_int_equal(why.code, ERR_DATA_LOSS);
+}
+
+static void hundreds_of_objects_are_looked_at_and_deleted(void **state)
+{
+    struct bench *b = *state;
+    memstore_set_page(b->store, 7);
+    for (int i = 0; i < 300; i++)
+        write_one(b, 1);
+    assert_int_equal(look(b).cuts[0].last, 300);
+    object_log_covered(&b->shelf, 1);
+    trim(b, 300, LATE + 1);
+    assert_int_equal(memstore_count(b->store, "v1/log/"), 1);
+}
+
+// ---- deleting
+
+static void cuts_go_oldest_first_and_the_newest_object_stays(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    object_log_covered(&b->shelf, 2);
+    trim(b, 4, 0);
+    there(b, "1 2 3 4");  // the first cut is not covered
+    object_log_covered(&b->shelf, 1);
+    trim(b, 4, 0);
+    there(b, "4");
+    assert_int_equal(look(b).n, 1);
+    assert_false(look(b).cuts[0].whole);
+    trim(b, 4, 0);
+    there(b, "4");
+    write_one(b, 1);  // still of the same cut
+    trim(b, 5, 0);
+    there(b, "5");
+    next_cut(b);
+    write_one(b, 1);
+    trim(b, 6, 0);
+    there(b, "6");
+    assert_int_equal(seal(b), 7);
+    object_log_covered(&b->shelf, 3);
+    trim(b, 0, 0);
+    there(b, "7");
+    assert_int_equal(b->shelf.n, 0);
+}
+
+static void nothing_goes_before_the_first_object_is_gone(void **state)
+{
+    struct bench *b = *state;
+    err why = {0};
+    write_two_cuts(b);
+    object_log_covered(&b->shelf, 1);
+    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_FAILS, 1, 1);
+    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
+    there(b, "1 2 3 4");
+    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_LANDS, 1, 1);
+    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
+    there(b, "2 3 4");
+    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_FAILS, 2, 1);
+    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
+    there(b, "2 3 4");
+    trim(b, 4, 0);
+    there(b, "3 4");
+}
+
+static void what_was_put_twice_stays_for_a_while(void **state)
+{
+    struct bench *b = *state;
+    err why = {0};
+    fill(b, 1);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 1);
+    assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+    assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
+    landed(b, 1000);
+    next_cut(b);
+    write_one(b, 1);
+    object_log_covered(&b->shelf, 1);
+    trim(b, 2, LATE + 999);
+    there(b, "1 2");
+    trim(b, 2, LATE + 1000);
+    there(b, "2");
+}
+
+static void who_adopts_a_stream_deletes_what_is_left(void **state)
+{
+    struct bench *b = *state;
+    struct object_log_shelf shelf = {0};
+    write_two_cuts(b);
+    memstore_drop(b->store, name_of(b, 1).p);
+    assert_int_equal(seal(b), 5);
+    struct object_log_survey s = look(b);
+    assert_ok(object_log_found(&shelf, &s, 1000, e));
+    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, 1000, e));
+    there(b, "2 3 4 5");
+    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, LATE + 1000, e));
+    there(b, "3 4 5");
+    object_log_covered(&shelf, 2);
+    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, LATE + 1000, e));
+    there(b, "5");
+    object_log_shelf_release(&shelf);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_written_is_read),
+        TEST(an_object_in_doubt_is_put_again),
+        TEST(it_is_unknown_whose_a_name_is_while_the_store_fails),
+        TEST(a_name_that_was_used_twice_is_told),
+        TEST(what_does_not_fit_is_no_object),
+        TEST(a_writer_meets_the_seal),
+        TEST(a_stream_without_objects_can_be_sealed),
+        TEST(a_writer_in_doubt_learns_by_sealing),
+        TEST(a_seal_below_the_writer_does_not_hold),
+        TEST(a_damaged_object_does_not_keep_off_the_seal),
+        TEST(a_seal_that_fails_is_tried_again),
+        TEST(a_cut_with_an_object_missing_is_covered),
+        TEST(a_cut_that_vanishes_while_it_is_read_is_covered),
+        TEST(what_goes_during_a_look_is_covered),
+        TEST(damage_names_the_object),
+        TEST(hundreds_of_objects_are_looked_at_and_deleted),
+        TEST(cuts_go_oldest_first_and_the_newest_object_stays),
+        TEST(nothing_goes_before_the_first_object_is_gone),
+        TEST(what_was_put_twice_stays_for_a_while),
+        TEST(who_adopts_a_stream_deletes_what_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

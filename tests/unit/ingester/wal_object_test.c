@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A log whose home is an object store, on one in memory that fails as told.
+#include "ingester/log/wal_object_int.h"
+#include "lib/await.h"
+#include "lib/dir.h"
+#include "lib/memstore.h"
+#include "lib/test.h"
+#include "manifest/names.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+#include <stdlib.h>
+
+static _Atomic int64_t fake_boot;
+static int64_t boot(void)
+{
+    return atomic_load(&fake_boot);
+}
+static int64_t wall(void)
+{
+    return INT64_C(1790000000000000000) + boot();
+}
+
+struct bench {
+    char dir[DIR_MAX];
+    struct store *store;
+    struct wal *w;
+    int64_t linger_ns;
+    size_t waiting_max;
+    bool news_fail;
+};
+
+static struct wal_options options(struct bench *b)
+{
+    return (struct wal_options){.dir = b->dir,
+                                .owner = "ingester-0",
+                                .cut_bytes = 1 << 20,
+                                .cut_age_ns = 600 * NS_PER_S,
+                                .keep_ns = 31 * 86400 * NS_PER_S,
+                                .store = b->store,
+                                .linger_ns = b->linger_ns,
+                                .waiting_max = b->waiting_max,
+                                .wall_ns = wall,
+                                .boot_ns = boot};
+}
+
+static void start(struct bench *b)
+{
+    struct wal_options o = options(b);
+    assert_ok((b->w = wal_open(&o, e)) != NULL);
+    assert_ok(wal_find(b->w, e));
+}
+
+static int set_up(void **state)
+{
+    struct bench *b = mem_must(sizeof *b);
+    atomic_store(&fake_boot, 1000 * NS_PER_S);
+    dir_new(b->dir);
+    b->store = memstore_open();
+    start(b);
+    assert_ok(wal_begin(b->w, e));
+    *state = b;
+    return 0;
+}
+
+static void stop(struct bench *b)
+{
+    wal_drain(b->w);
+    wal_close(b->w);
+    b->w = NULL;
+}
+
+// As if the process had been killed: nothing is sealed or tidied.
+static void kill_it(struct bench *b)
+{
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    stop(b);
+    memstore_heal(b->store);
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    if (b->w) stop(b);
+    assert_int_equal(memstore_uploads(b->store), 0);
+    store_close(b->store);
+    dir_remove(b->dir);
+    mem_must_free(b);
+    return 0;
+}
+
+static bool push(struct bench *b, const char *rows, struct wal_place *place, err *e)
+{
+    struct wal_item item = {.rows = str_of(rows), .count = 1};
+    if (!wal_append(b->w, S("t"), &item, 1, place, e)) return false;
+    wal_unpin(b->w, place->cut);
+    return true;
+}
+
+static struct wal_place append(struct bench *b, const char *rows)
+{
+    struct wal_place place;
+    assert_ok(push(b, rows, &place, e));
+    return place;
+}
+
+static bool note(void *arg, const struct wal_entry *entry, err *e)
+{
+    (void)e;
+    buf_printf(arg, "%u:%.*s%s ", (unsigned)entry->seq, STR(entry->rows), entry->known ? "!" : "");
+    return true;
+}
+
+// What unread cuts have, oldest first.
+static void reads(struct bench *b, const char *want)
+{
+    struct cut *cuts[64];
+    struct buf text;
+    size_t n = wal_cuts(b->w, cuts, COUNT(cuts));
+    buf_init(&text, NULL, 1 << 20);
+    for (size_t i = 0; i < n; i++)
+        if (wal_is_unread(cuts[i])) assert_ok(wal_scan(b->w, cuts[i], note, &text, e));
+    buf_byte(&text, 0);
+    assert_string_equal(text.p, want);
+    buf_release(&text);
+}
+
+static void drop_all(struct bench *b)
+{
+    struct cut *cuts[64];
+    assert_ok(wal_cut_now(b->w, e));
+    size_t n = wal_cuts(b->w, cuts, COUNT(cuts));
+    for (size_t i = 0; i < n; i++)
+        assert_ok(wal_drop(b->w, cuts[i], e));
+}
+
+static size_t objects(struct bench *b)
+{
+    return memstore_count(b->store, "v1/log/");
+}
+
+static id128 stream_of(struct bench *b)
+{
+    struct wal_place place;
+    assert_ok(wal_position(b->w, &place, e));
+    return place.stream;
+}
+
+// The stream's name in the store; static.
+static const char *object(id128 stream, uint64_t number)
+{
+    static char name[128];
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    snprintf(name, sizeof name, "v1/log/%s/%016llx", text, (unsigned long long)number);
+    return name;
+}
+
+// ---- writing and reading back
+
+static void what_was_appended_is_read_by_the_next_process(void **state)
+{
+    struct bench *b = *state;
+    id128 first = stream_of(b);
+    assert_int_equal(append(b, "a").last_seq, 1);
+    append(b, "b");
+    assert_ok(wal_cut_now(b->w, e));
+    assert_int_equal(append(b, "c").last_seq, 3);
+    assert_int_equal(objects(b), 3);
+    kill_it(b);
+    start(b);
+    assert_int_equal(objects(b), 4);
+    assert_true(memstore_has(b->store, object(first, 4)));
+    reads(b, "1:a 2:b 3:c ");
+    assert_int_equal(wal_cuts(b->w, NULL, 0), 2);
+    assert_ok(wal_begin(b->w, e));
+    append(b, "d");
+    assert_false(id128_eq(first, stream_of(b)));
+    assert_int_equal(wal_count(b->w).closed_cuts, 2);
+    kill_it(b);
+    start(b);
+    reads(b, "1:a 2:b 3:c 1:d ");
+}
+
+static void a_process_that_ends_well_leaves_its_seal(void **state)
+{
+    struct bench *b = *state;
+    append(b, "a");
+    append(b, "b");
+    drop_all(b);
+    stop(b);
+    assert_int_equal(objects(b), 1);
+    start(b);
+    assert_int_equal(wal_cuts(b->w, NULL, 0), 0);
+    assert_ok(wal_begin(b->w, e));
+}
+
+static void covered_cuts_are_deleted_but_the_newest_object(void **state)
+{
+    struct bench *b = *state;
+    append(b, "a");
+    append(b, "b");
+    drop_all(b);
+    assert_int_equal(objects(b), 2);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 1);
+    append(b, "c");
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 1);
+    kill_it(b);
+    start(b);
+    reads(b, "3:c ");
+}
+
+static void what_a_dead_process_had_covered_is_deleted_later(void **state)
+{
+    struct bench *b = *state;
+    append(b, "a");
+    append(b, "b");
+    kill_it(b);
+    start(b);
+    reads(b, "1:a 2:b ");
+    assert_ok(wal_begin(b->w, e));
+    drop_all(b);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 3);
+    // A process that comes now does not read them again.
+    kill_it(b);
+    start(b);
+    reads(b, "");
+    assert_ok(wal_begin(b->w, e));
+    assert_int_equal(objects(b), 4);  // the second stream has a seal and nothing else
+    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 2);
+}
+
+// ---- trouble
+
+static void a_store_that_does_not_answer_at_the_start_is_waited_for(void **state)
+{
+    struct bench *b = *state;
+    struct wal_options o = options(b);
+    err why = {0};
+    append(b, "a");
+    kill_it(b);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, 1);
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FAILS, 2, 2);
+    assert_ok((b->w = wal_open(&o, e)) != NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_false(wal_find(b->w, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+    }
+    assert_ok(wal_find(b->w, e));
+    assert_ok(wal_find(b->w, e));
+    reads(b, "1:a ");
+}
+
+static void a_write_that_landed_all_the_same_is_read(void **state)
+{
+    struct bench *b = *state;
+    struct wal_place place;
+    err why = {0};
+    id128 first = stream_of(b);
+    append(b, "a");
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
+    assert_false(push(b, "b", &place, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_int_equal(wal_state(b->w), WAL_BROKEN);
+    assert_false(push(b, "c", &place, &why));
+    assert_ok(wal_recover(b->w, e));
+    reads(b, "1:a! 2:b ");
+    assert_ok(wal_begin(b->w, e));
+    assert_int_equal(append(b, "c").last_seq, 1);
+    assert_true(memstore_has(b->store, object(first, 3)));  // the seal
+    assert_int_equal(wal_count(b->w).lost_entries, 0);
+}
+
+static void the_same_bytes_are_put_until_the_store_is_back(void **state)
+{
+    struct bench *b = *state;
+    struct wal_place place;
+    err why = {0};
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    assert_false(push(b, "a", &place, &why));
+    for (int i = 0; i < 3; i++) {
+        assert_false(wal_recover(b->w, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+    }
+    memstore_heal(b->store);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, 1);
+    assert_false(wal_recover(b->w, &why));  // it landed, and the seal fails
+    assert_ok(wal_recover(b->w, e));
+    reads(b, "1:a ");
+    assert_ok(wal_begin(b->w, e));
+    append(b, "b");
+    // Put more than once, so it stays for a while.
+    drop_all(b);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 3);
+    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 2);  // the seal, and the newest object of the open stream
+}
+
+static void seal(struct bench *b, id128 stream)
+{
+    struct req r;
+    uint64_t number = 0;
+    const struct object_log_sealer by = {.node = S("other")};
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    assert_ok(object_log_seal(b->store, &r, stream, &by, &number, e));
+    req_release(&r);
+}
+
+static void what_meets_a_seal_goes_into_the_next_stream(void **state)
+{
+    struct bench *b = *state;
+    id128 first = stream_of(b);
+    append(b, "a");
+    seal(b, first);
+    struct wal_place place = append(b, "b");
+    assert_false(id128_eq(place.stream, first));
+    assert_int_equal(place.last_seq, 1);
+    assert_int_equal(wal_state(b->w), WAL_OPEN);
+    // One that has no entries yet.
+    seal(b, place.stream);
+    append(b, "c");
+    id128 third = stream_of(b);
+    assert_ok(wal_cut_now(b->w, e));
+    seal(b, third);
+    append(b, "d");
+    kill_it(b);
+    start(b);
+    reads(b, "1:a 1:b 1:c 1:d ");
+}
+
+static void a_seal_met_after_a_failed_write_ends_the_stream(void **state)
+{
+    struct bench *b = *state;
+    struct wal_place place;
+    err why = {0};
+    id128 first = stream_of(b);
+    append(b, "a");
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 1);
+    assert_false(push(b, "b", &place, &why));
+    seal(b, first);
+    assert_ok(wal_recover(b->w, e));
+    reads(b, "");
+    assert_ok(wal_begin(b->w, e));
+    append(b, "c");
+    kill_it(b);
+    start(b);
+    reads(b, "1:a 1:c ");
+}
+
+static void a_stream_that_somebody_else_writes_is_given_up(void **state)
+{
+    struct bench *b = *state;
+    struct wal_place place;
+    err why = {0};
+    id128 first = stream_of(b);
+    append(b, "a");
+    str bytes = memstore_bytes(b->store, object(first, 1));
+    memstore_set(b->store, object(first, 2), bytes);  // of another number, so it is damaged
+    assert_false(push(b, "b", &place, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_ok(wal_recover(b->w, e));
+    assert_ok(wal_begin(b->w, e));
+    append(b, "c");
+    kill_it(b);
+    start(b);
+    reads(b, "1:c ");  // the other is left as it is, and told
+    id128 lost[WAL_DAMAGED_MAX];
+    assert_int_equal(wal_damaged(b->w, lost), 1);
+}
+
+static void an_hour_without_a_push_begins_a_stream(void **state)
+{
+    struct bench *b = *state;
+    id128 first = stream_of(b);
+    atomic_fetch_add(&fake_boot, 3601 * NS_PER_S);
+    wal_tick(b->w);
+    assert_true(id128_eq(first, stream_of(b)));  // it has nothing yet
+    append(b, "a");
+    id128 second = stream_of(b);
+    assert_false(id128_eq(first, second));
+    atomic_fetch_add(&fake_boot, 3601 * NS_PER_S);
+    wal_tick(b->w);
+    assert_false(id128_eq(second, stream_of(b)));
+    assert_true(memstore_has(b->store, object(second, 2)));
+    kill_it(b);
+    start(b);
+    reads(b, "1:a ");
+}
+
+static void damage_is_counted_and_the_rest_is_read(void **state)
+{
+    struct bench *b = *state;
+    id128 first = stream_of(b);
+    append(b, "a");
+    append(b, "b");
+    append(b, "c");
+    kill_it(b);
+    size_t n = memstore_bytes(b->store, object(first, 2)).n;
+    memstore_flip(b->store, object(first, 2), n - 6, 1);
+    start(b);
+    reads(b, "1:a 3:c ");
+    assert_int_equal(wal_count(b->w).lost_entries, 1);
+    assert_ok(wal_begin(b->w, e));
+}
+
+static void a_cut_that_vanishes_while_it_is_read_does_not_count(void **state)
+{
+    struct bench *b = *state;
+    id128 first = stream_of(b);
+    append(b, "a");
+    append(b, "b");
+    kill_it(b);
+    start(b);
+    memstore_drop(b->store, object(first, 2));
+    reads(b, "1:a ");
+    struct cut *c = NULL;
+    assert_int_equal(wal_cuts(b->w, &c, 1), 1);
+    assert_true(atomic_load(&c->dropped));
+    assert_int_equal(wal_count(b->w).lost_entries, 0);
+    assert_ok(wal_begin(b->w, e));
+}
+
+static bool no_news(void *arg, uint64_t run, struct buf *out, err *e)
+{
+    struct bench *b = arg;
+    assert_true(run > 0);
+    buf_z(out, "n");
+    return !b->news_fail || err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory");
+}
+
+static void a_group_without_its_news_is_refused(void **state)
+{
+    struct bench *b = *state;
+    struct wal_place place;
+    err why = {0};
+    struct wal_item item = {.rows = S("r"), .count = 1, .news = no_news, .arg = b};
+    b->news_fail = true;
+    assert_false(wal_append(b->w, S("t"), &item, 1, &place, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    b->news_fail = false;
+    assert_ok(wal_append(b->w, S("t"), &item, 1, &place, e));
+    wal_unpin(b->w, place.cut);
+    assert_int_equal(place.last_seq, 1);
+    kill_it(b);
+    start(b);
+    reads(b, "1:nr ");
+}
+
+// ---- many at once
+
+static void *push_one(void *arg)
+{
+    append(arg, "x");
+    return NULL;
+}
+
+static void pushes_that_come_together_share_an_object(void **state)
+{
+    enum {
+        THREADS = 8
+    };
+    struct bench *b = *state;
+    pthread_t threads[THREADS];
+    stop(b);
+    b->linger_ns = 300 * NS_PER_MS;
+    b->waiting_max = 1 << 20;
+    start(b);
+    assert_ok(wal_begin(b->w, e));
+    size_t before = objects(b);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_ok(thread_start(&threads[i], "push", push_one, b, e));
+    for (size_t i = 0; i < THREADS; i++)
+        thread_join(threads[i]);
+    assert_in_range(objects(b) - before, 1, THREADS - 1);
+    kill_it(b);
+    b->linger_ns = 0;
+    start(b);
+    assert_int_equal(wal_cuts(b->w, NULL, 0), 1);
+}
+
+static void what_may_wait_has_a_limit(void **state)
+{
+    struct bench *b = *state;
+    pthread_t one;
+    struct wal_place place;
+    err why = {0};
+    stop(b);
+    b->linger_ns = 3600 * NS_PER_S;
+    b->waiting_max = 1;
+    start(b);
+    assert_ok(wal_begin(b->w, e));
+    assert_ok(thread_start(&one, "push", push_one, b, e));
+    AWAIT(wal_count(b->w).waiting > 0);
+    assert_false(push(b, "y", &place, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(why.msg, "log_waiting_bytes"));
+    wal_drain(b->w);  // ends the wait
+    thread_join(one);
+    assert_int_equal(wal_count(b->w).waiting, 0);
+    wal_close(b->w);
+    b->w = NULL;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_appended_is_read_by_the_next_process),
+        TEST(a_process_that_ends_well_leaves_its_seal),
+        TEST(covered_cuts_are_deleted_but_the_newest_object),
+        TEST(what_a_dead_process_had_covered_is_deleted_later),
+        TEST(a_store_that_does_not_answer_at_the_start_is_waited_for),
+        TEST(a_write_that_landed_all_the_same_is_read),
+        TEST(the_same_bytes_are_put_until_the_store_is_back),
+        TEST(what_meets_a_seal_goes_into_the_next_stream),
+        TEST(a_seal_met_after_a_failed_write_ends_the_stream),
+        TEST(a_stream_that_somebody_else_writes_is_given_up),
+        TEST(an_hour_without_a_push_begins_a_stream),
+        TEST(damage_is_counted_and_the_rest_is_read),
+        TEST(a_cut_that_vanishes_while_it_is_read_does_not_count),
+        TEST(a_group_without_its_news_is_refused),
+        TEST(pushes_that_come_together_share_an_object),
+        TEST(what_may_wait_has_a_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
