@@ -293,7 +293,7 @@ static void what_is_known_of_a_member_is_told(void **state)
 static void long_texts_of_others_are_cut(void **state)
 {
     (void)state;
-    char text[1000];
+    static char text[1000];
     struct arena a;
     struct members *m = NULL;
     struct node_answer answer = {.version = str_make(text, sizeof text)};
