@@ -9,6 +9,7 @@
 #include "compactor/import.h"
 #include "compactor/metrics.h"
 #include "compactor/work.h"
+#include "service/html.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -30,6 +31,16 @@ struct state {
 };
 
 // ---- life
+
+static size_t backlog(void *self, struct service_backlog out[SERVICE_BACKLOG_MAX])
+{
+    const struct state *s = self;
+    out[0] = (struct service_backlog){.what = "due_jobs"};
+    out[1] = (struct service_backlog){.what = "bytes_to_read"};
+    out[2] = (struct service_backlog){.what = "failing_jobs"};
+    work_backlog(s->work, &out[0].n, &out[1].n, &out[2].n);
+    return 3;
+}
 
 static void set_gauges(void *arg)
 {
@@ -118,8 +129,7 @@ static bool get_page(void *self, struct http_exchange *x, err *e)
     const struct state *s = self;
     work_print_page(s->work, page(x, S("text/html; charset=utf-8")));
     http_headers_add(&x->answer_headers, &x->req.arena, S("content-security-policy"),
-                     S("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "
-                       "base-uri 'none'"));
+                     S(HTML_POLICY));
     return buf_ok(&x->out, e);
 }
 
@@ -236,6 +246,7 @@ const struct service compactor = {
     .public_http_count = COUNT(public_http),
     .start = start,
     .ready = ready,
+    .backlog = backlog,
     .draining = draining,
     .drain = drain,
     .stop = stop,

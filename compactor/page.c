@@ -2,6 +2,7 @@
 //
 // page.c - the page for who is on call: is it behind, by how much, what fails, what is to be done.
 #include "compactor/work_int.h"
+#include "service/html.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -9,41 +10,6 @@
 
 #define SHOWN   5          // failures of a tenant, and damages
 #define LATE_NS SLOT_HOUR  // work that is due for so long is called behind
-
-static void put_html(struct buf *out, str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        switch (s.p[i]) {
-        case '<':
-            buf_z(out, "&lt;");
-            break;
-        case '>':
-            buf_z(out, "&gt;");
-            break;
-        case '&':
-            buf_z(out, "&amp;");
-            break;
-        case '"':
-            buf_z(out, "&quot;");
-            break;
-        default:
-            buf_byte(out, (unsigned char)s.p[i]);
-        }
-    }
-}
-
-static void put_age(struct buf *out, int64_t ns)
-{
-    int64_t minutes = ns / SLOT_MINUTE;
-    if (minutes < 1)
-        buf_printf(out, "%" PRId64 " s", ns / NS_PER_S);
-    else if (minutes < 60)
-        buf_printf(out, "%" PRId64 " min", minutes);
-    else if (minutes < INT64_C(48) * 60)
-        buf_printf(out, "%" PRId64 " h %" PRId64 " min", minutes / 60, minutes % 60);
-    else
-        buf_printf(out, "%" PRId64 " d %" PRId64 " h", minutes / 1440, minutes / 60 % 24);
-}
 
 static void put_bytes(struct buf *out, uint64_t bytes)
 {
@@ -80,7 +46,7 @@ static void put_state(struct buf *out, const struct tenant_work *t, int64_t now_
     }
     if (tenant_behind_ns(t, now_ns) > LATE_NS) {
         buf_printf(out, "%sbehind by ", before);
-        put_age(out, tenant_behind_ns(t, now_ns));
+        html_age(out, tenant_behind_ns(t, now_ns));
     } else if (!ill) {
         buf_z(out, !t->inspected       ? "not looked at yet"
                    : tenant_backlog(t) ? "at work"
@@ -92,7 +58,7 @@ static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns
 {
     char text[STATUS_TEXT];
     buf_z(out, "<tr><td>");
-    put_html(out, str_of(t->name));
+    html_text(out, str_of(t->name));
     put_state(out, t, now_ns);
     buf_printf(out, "<td class=\"n\">%zu<td>", t->segments);
     if (t->segments) buf_z(out, status_hour(text, t->oldest_hour));
@@ -100,7 +66,7 @@ static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns
         buf_z(out, "<td class=\"n\">");
         if (t->due[k]) {
             buf_printf(out, "%" PRIu32 "<br><small>", t->due[k]);
-            put_age(out, MAX(now_ns - t->due_since_ns[k], 0));
+            html_age(out, MAX(now_ns - t->due_since_ns[k], 0));
             buf_z(out, "</small>");
         }
         if (t->later[k])
@@ -116,13 +82,13 @@ static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns
         if (running > 1) buf_printf(out, "%zu, the oldest ", running);
         buf_printf(out, "%s of %s<br><small>for ", job_kind_name(h->task->kind),
                    status_hour(text, h->task->from_hour));
-        put_age(out, MAX(now_ns - h->since_ns, 0));
+        html_age(out, MAX(now_ns - h->since_ns, 0));
         buf_z(out, "</small>");
     }
     buf_printf(out, "<td class=\"n\">%" PRIu64, t->jobs_done);
     if (t->done_at_ns) {
         buf_z(out, "<br><small>");
-        put_age(out, MAX(now_ns - t->done_at_ns, 0));
+        html_age(out, MAX(now_ns - t->done_at_ns, 0));
         buf_z(out, " ago</small>");
     }
     buf_printf(out, "<td class=\"n\">%zu<td class=\"n\">%" PRIu64 "\n", t->blocks, t->version);
@@ -152,11 +118,11 @@ static void put_trouble(struct buf *out, const struct tenant_work *t, const char
                         str action)
 {
     buf_z(out, "<tr><td>");
-    put_html(out, str_of(t->name));
+    html_text(out, str_of(t->name));
     buf_printf(out, "<td>%s<td>", what);
-    put_html(out, fault);
+    html_text(out, fault);
     buf_z(out, "<td>");
-    put_html(out, action);
+    html_text(out, action);
     buf_byte(out, '\n');
 }
 
@@ -251,7 +217,7 @@ static void put_held(struct buf *out, const struct work *w, size_t held)
     char text[STATUS_TEXT];
     buf_printf(out, "; %zu raw block%s past %s time, until ingesters have flushed: ", held,
                held == 1 ? " is" : "s are", held == 1 ? "its" : "their");
-    put_html(out, w->watch.dirs[0].directory);
+    html_text(out, w->watch.dirs[0].directory);
     if (w->watch.count > 1) buf_printf(out, " and %zu more", w->watch.count - 1);
     buf_printf(out, ", since %s", status_time(text, w->watch.begun_wall_ns));
 }
@@ -289,7 +255,7 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
         return;
     }
     buf_printf(out, ", %zu pending job%s, the oldest for ", due, due == 1 ? "" : "s");
-    put_age(out, behind);
+    html_age(out, behind);
     buf_printf(out,
                "; %zu worker%s. What is not compacted yet is queried all the same, only slower.\n",
                w->worker_count, w->worker_count == 1 ? "" : "s");
@@ -299,21 +265,7 @@ void work_print_page(struct work *w, struct buf *out)
 {
     int64_t now_ns = clock_wall_ns();
     char text[STATUS_TEXT];
-    buf_z(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-               "content=\"width=device-width\"><title>Flametree compactor</title>\n<style>"
-               ":root{color-scheme:light dark;--text:#222;--back:#fff;--line:#ccc;--head:#f3f3f3;"
-               "--dim:#595959;--link:#0550ae;--ill:#a30000;--well:#1a6b1a}"
-               "@media (prefers-color-scheme:dark){:root{--text:#ddd;--back:#161616;--line:#444;"
-               "--head:#262626;--dim:#a8a8a8;--link:#8ab4f8;--ill:#ff8a80;--well:#8bc98b}}"
-               "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em;color:var(--text);"
-               "background:var(--back)}a{color:var(--link)}"
-               "table{display:block;overflow-x:auto;border-collapse:collapse;margin:0 0 1em}"
-               "th,td{border:1px solid var(--line);padding:.2em .6em;text-align:left;"
-               "vertical-align:top}td:nth-child(2){white-space:nowrap}"
-               "th{background:var(--head);font-weight:600}.n{text-align:right}"
-               "small{color:var(--dim)}.ill{color:var(--ill);font-weight:600}"
-               ".well{color:var(--well)}</style>\n"
-               "<h1>Compactor</h1>\n");
+    html_begin(out, "Compactor");
     lock_take(&w->lock);
     put_summary(out, w, now_ns);
     if (w->tenant_count) put_tenants(out, w, now_ns);

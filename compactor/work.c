@@ -491,6 +491,19 @@ void work_free(struct work *w)
     mem_must_free(w);
 }
 
+void work_backlog(struct work *w, uint64_t *jobs, uint64_t *bytes, uint64_t *failing)
+{
+    *jobs = *bytes = *failing = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        const struct tenant_work *t = w->tenants[i];
+        *jobs += tenant_backlog(t);
+        *bytes += t->due_bytes;
+        *failing += t->failure_count;
+    }
+    lock_give(&w->lock);
+}
+
 void work_gauges(struct work *w)
 {
     int64_t due[JOB_KINDS] = {0};

@@ -52,6 +52,9 @@ bool work_print_deletions(struct work *w, struct req *r, str tenant, struct buf 
 
 void work_gauges(struct work *w);
 
+// Jobs that are due now, what they read, and jobs that failed and wait for their next try.
+void work_backlog(struct work *w, uint64_t *jobs, uint64_t *bytes, uint64_t *failing);
+
 // How a run ended, as JSON.
 void work_print_done(const struct work_done *d, struct buf *out);
 

@@ -148,6 +148,26 @@ uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *
     return order_of(d, d->members, &wide, service, labels_hash)[0];
 }
 
+bool dispatch_explain(struct dispatch *d, str service, uint64_t labels_hash, bool identified,
+                      struct dispatch_place *out, err *e)
+{
+    uint32_t home = HOME_NONE;
+    const struct place_options wide = wide_of(d, service, identified);
+    const struct place_options least = home_of(d);
+    *out = (struct dispatch_place){.tenant_ingesters = wide.tenant_members,
+                                   .service_ingesters = wide.service_members,
+                                   .tenant_need = need_of(d, (str){0}),
+                                   .service_need = need_of(d, service)};
+    out->order = ARENA_ARRAY(&d->req->arena, uint32_t, d->member_count);
+    if (!out->order) return arena_fail(&d->req->arena, e);
+    (void)dispatch_owner(d, service, labels_hash, &home);
+    out->settled = home != HOME_NONE;
+    out->home = order_of(d, d->homes, &least, service, labels_hash)[0];
+    memcpy(out->order, order_of(d, d->members, &wide, service, labels_hash),
+           d->member_count * sizeof *out->order);
+    return true;
+}
+
 void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t bytes)
 {
     uint64_t now = clock_mono_ns();

@@ -69,6 +69,21 @@ bool dispatch_settle(struct dispatch *d, struct settle *settle, err *e) MUST_CHE
 // argument.
 uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
+// Why a record goes where it goes; for people.
+struct dispatch_place {
+    size_t tenant_ingesters;   // of these is the order; 0: all
+    size_t service_ingesters;  // of those
+    uint32_t tenant_need;      // ingesters that the measured rate needs
+    uint32_t service_need;
+    uint32_t *order;  // rows of members, in the arena
+    uint32_t home;    // row of the home, if it has one
+    bool settled;     // it has: the lists of before give it the same
+};
+
+// The same decision as dispatch_owner's, for a record with a client's id or without one.
+bool dispatch_explain(struct dispatch *d, str service, uint64_t labels_hash, bool identified,
+                      struct dispatch_place *out, err *e) MUST_CHECK;
+
 // Adds `bytes` of profiles in a sealed send buffer to the measured rates; each service counts in
 // proportion to its records.
 void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t bytes);

@@ -3,6 +3,7 @@
 // distributor.c - the service: its rows, its routes, and what it opens and closes.
 #include "distributor/distributor.h"
 
+#include "distributor/explain.h"
 #include "distributor/ingest.h"
 #include "distributor/metrics.h"
 #include "distributor/otlp.h"
@@ -77,6 +78,11 @@ static const struct rpc_method methods[] = {
     }
 
 static const struct http_route routes[] = {
+    {.verbs = "GET,HEAD",
+     .path = "/distributor/place",
+     .run = explain_place,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
     INGEST("/ingest"),
     INGEST("/pyroscope/ingest"),
     OTLP("/v1development/profiles"),

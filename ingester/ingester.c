@@ -61,6 +61,16 @@ static void count_streams(struct ingester *in)
     mem_free(NULL, v, bytes);
 }
 
+static size_t backlog(void *self, struct service_backlog out[SERVICE_BACKLOG_MAX])
+{
+    const struct ingester *in = self;
+    struct wal_counts w = wal_count(in->wal);
+    out[0] = (struct service_backlog){"open_cuts", w.open_cuts};
+    out[1] = (struct service_backlog){"closed_cuts_to_flush", w.closed_cuts};
+    out[2] = (struct service_backlog){"bytes_in_log", w.bytes};
+    return 3;
+}
+
 static void set_gauges(void *arg)
 {
     struct ingester *in = arg;
@@ -353,6 +363,7 @@ const struct service ingester = {
     .check = check,
     .start = start,
     .ready = ready,
+    .backlog = backlog,
     .drain = drain,
     .stop = stop,
 };

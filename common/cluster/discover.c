@@ -17,11 +17,15 @@
 
 // A name of the list, with the last answer about it.
 struct source {
+    const char *entry;  // of the list
     struct dns_name name;
     struct arena memory;  // of the addresses
     str *addresses;
     size_t n;
     bool failing;
+    uint64_t answered_mono_ns;
+    uint64_t failed_mono_ns;
+    err why;  // of the last failure
 };
 
 struct kind_list {
@@ -36,8 +40,9 @@ struct kind_list {
 struct discoverer {
     struct discover_options options;
     struct buf message;
-    struct kind_list kinds[MEMBER_KINDS];
-    uint64_t due_mono_ns;  // the next look-ups
+    struct kind_list
+        kinds[MEMBER_KINDS];  // the thread's; changed and read by others under the lock
+    uint64_t due_mono_ns;     // the next look-ups
     pthread_t thread;
     struct lock lock;
     struct cond wake;
@@ -55,10 +60,10 @@ static void release_list(struct kind_list *k)
     *k = (struct kind_list){0};
 }
 
-static bool add_source(struct kind_list *k, str entry, err *e)
+static bool add_source(struct kind_list *k, const char *entry, err *e)
 {
-    struct source s = {0};
-    if (!dns_parse(entry, &s.name, e)) return false;
+    struct source s = {.entry = entry};
+    if (!dns_parse(str_of(entry), &s.name, e)) return false;
     if (!mem_grow(NULL, &k->sources, &k->source_cap, k->source_count + 1, sizeof s, e))
         return false;
     arena_init(&s.memory, NULL, ROUND_MEMORY);
@@ -76,7 +81,7 @@ static bool read_list(struct discoverer *d, enum member_kind kind, struct kind_l
     for (size_t i = 0; i < k->n && ok; i++) {
         str entry = str_of(k->entries[i]);
         if (dns_is(entry)) {
-            ok = add_source(k, entry, e);
+            ok = add_source(k, k->entries[i], e);
             continue;
         }
         ok = mem_grow(NULL, &plain, &cap, n + 1, sizeof *plain, e);
@@ -98,8 +103,10 @@ static void take_list(struct discoverer *d, enum member_kind kind)
     d->options.entries(d->options.arg, kind, &fresh.entries, &fresh.n);
     if (k->taken && k->entries == fresh.entries && k->n == fresh.n) return;
     if (read_list(d, kind, &fresh, &e)) {
+        lock_take(&d->lock);
         release_list(k);
         *k = fresh;
+        lock_give(&d->lock);
         d->due_mono_ns = 0;
         return;
     }
@@ -109,6 +116,28 @@ static void take_list(struct discoverer *d, enum member_kind kind)
 }
 
 // ---- names
+
+static void note_found(struct discoverer *d, struct source *s, const struct arena *memory,
+                       str *addresses, size_t n)
+{
+    lock_take(&d->lock);
+    arena_release(&s->memory);
+    s->memory = *memory;
+    s->addresses = addresses;
+    s->n = n;
+    s->failing = false;
+    s->answered_mono_ns = clock_mono_ns();
+    lock_give(&d->lock);
+}
+
+static void note_failed(struct discoverer *d, struct source *s, const err *why)
+{
+    lock_take(&d->lock);
+    s->failing = true;
+    s->failed_mono_ns = clock_mono_ns();
+    s->why = *why;
+    lock_give(&d->lock);
+}
 
 static void look_up(struct discoverer *d, struct source *s)
 {
@@ -124,20 +153,16 @@ static void look_up(struct discoverer *d, struct source *s)
     bool ok = dns_look_up(&s->name, &o, &fresh, &addresses, &n, &e);
     metric_add_to(&cluster_look_ups, ok ? S("answered") : S("failed"), 1);
     if (ok) {
-        arena_release(&s->memory);
-        s->memory = fresh;
-        s->addresses = addresses;
-        s->n = n;
         if (s->failing)
             log_info(NULL, "member.name_found", "name=%.*s addresses=%zu", STR(s->name.name), n);
-        s->failing = false;
+        note_found(d, s, &fresh, addresses, n);
         return;
     }
     arena_release(&fresh);
     if (!s->failing && e.code != ERR_CANCELED)
         log_warn(NULL, "member.name_fails", "name=%.*s keeps=%zu why=%s", STR(s->name.name), s->n,
                  log_quote(quoted, str_of(e.msg)));
-    s->failing = true;
+    note_failed(d, s, &e);
 }
 
 // All addresses of a kind; NULL if there is no memory for them.
@@ -153,6 +178,40 @@ static str *addresses_of(const struct kind_list *k, struct arena *a, size_t *n)
             v[(*n)++] = k->sources[i].addresses[j];
     }
     return v;
+}
+
+static struct discover_name name_of(enum member_kind kind, const struct source *s, struct arena *a)
+{
+    str *addresses = ARENA_ARRAY(a, str, s->n + 1);
+    for (size_t i = 0; addresses && i < s->n; i++)
+        addresses[i] = arena_str(a, s->addresses[i]);
+    return (struct discover_name){.kind = kind,
+                                  .name = arena_str(a, str_of(s->entry)),
+                                  .addresses = addresses,
+                                  .n = addresses ? s->n : 0,
+                                  .answered_mono_ns = s->answered_mono_ns,
+                                  .failed_mono_ns = s->failed_mono_ns,
+                                  .why = arena_str(a, str_of(s->why.msg)),
+                                  .failing = s->failing};
+}
+
+struct discover_name *discover_names(struct discoverer *d, struct arena *a, size_t *n)
+{
+    size_t all = 0;
+    *n = 0;
+    lock_take(&d->lock);
+    for (int kind = 0; kind < MEMBER_KINDS; kind++)
+        all += d->kinds[kind].source_count;
+    struct discover_name *v = all ? ARENA_ARRAY(a, struct discover_name, all) : NULL;
+    for (int kind = 0; v && kind < MEMBER_KINDS; kind++) {
+        const struct kind_list *k = &d->kinds[kind];
+        for (size_t i = 0; i < k->source_count; i++)
+            v[(*n)++] = name_of((enum member_kind)kind, &k->sources[i], a);
+    }
+    lock_give(&d->lock);
+    if (v && !a->exhausted) return v;
+    *n = 0;
+    return NULL;
 }
 
 // ---- the nodes at addresses
@@ -294,5 +353,9 @@ void discover_stop(struct discoverer *d)
     cond_wake_all(&d->wake);
     lock_give(&d->lock);
     thread_join(d->thread);
-    release(d);
+}
+
+void discover_free(struct discoverer *d)
+{
+    if (d) release(d);
 }

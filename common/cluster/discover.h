@@ -24,13 +24,30 @@ struct discover_options {
     uint64_t interval_ns;  // between look-ups of a name; not 0
     const char *servers;   // dns.h
     // The entries of a kind as they are configured now. What it returns must stay as it is until
-    // discover_stop, and be at another place when the entries may have changed.
+    // discover_free, and be at another place when the entries may have changed.
     void (*entries)(void *arg, enum member_kind kind, const char *const **v, size_t *n);
     void *arg;
 };
 
 struct discoverer;
 
-// Pointers of the options are borrowed until discover_stop. Returns owned.
+// Pointers of the options are borrowed until discover_free. Returns owned.
 struct discoverer *discover_start(const struct discover_options *o, err *e) MUST_CHECK;
-void discover_stop(struct discoverer *d);  // NULL is fine
+void discover_stop(struct discoverer *d);  // ends the thread; NULL is fine
+void discover_free(struct discoverer *d);  // once it is stopped; NULL is fine
+
+// A name of the lists, and how its look-ups went. Times are of clock_mono_ns; 0: never.
+struct discover_name {
+    enum member_kind kind;
+    str name;              // as it is in the list
+    const str *addresses;  // the last that were found
+    size_t n;
+    uint64_t answered_mono_ns;  // the last look-up that found them
+    uint64_t failed_mono_ns;    // the last that failed, and
+    str why;                    // its message
+    bool failing;               // the last one failed
+};
+
+// Copies of all names, in the arena, in order of kind. NULL with *n 0 when there are none or the
+// arena is exhausted. Any thread, until discover_free.
+struct discover_name *discover_names(struct discoverer *d, struct arena *a, size_t *n);

@@ -13,15 +13,33 @@
 const char *const member_kind_names[MEMBER_KINDS] = {"distributor", "ingester", "querier",
                                                      "compactor"};
 
+// Longer texts are cut: they are for people.
+#define WHY_MAX     200
+#define VERSION_MAX 64
+#define NAMES_MAX   128
+
+// The last answer to a probe.
+struct answered {
+    uint64_t mono_ns;
+    id128 cluster;
+    id128 boot;
+    id128 directory;
+    double load;
+    char version[VERSION_MAX];
+    char services[NAMES_MAX];
+};
+
 struct known {
     struct member member;
     unsigned failures;  // in a row
     bool probe_failed;  // since it was last heard
     uint64_t heard_mono_ns;
     uint64_t failed_mono_ns;  // the last failure
-    uint64_t dead_mono_ns;    // when it fell
-    bool found;               // by name; else it is in the list
-    char *text;               // memory of the member's strings
+    uint64_t since_mono_ns;   // it is alive, unready or dead
+    char why[WHY_MAX];        // it failed
+    struct answered answered;
+    bool found;  // by name; else it is in the list
+    char *text;  // memory of the member's strings
     size_t bytes;
 };
 
@@ -103,6 +121,7 @@ static bool make(struct known *k, enum member_kind kind, str id, str address, bo
                                    .kind = kind,
                                    .alive = true},
                         .found = found,
+                        .since_mono_ns = clock_mono_ns(),
                         .text = text,
                         .bytes = id.n + address.n};
     return true;
@@ -347,6 +366,42 @@ struct member *members_all(struct members *m, struct arena *a, size_t *count)
     return copy_of(m, a, MEMBER_KINDS, count);
 }
 
+static struct member_facts facts_of(const struct known *k, struct arena *a)
+{
+    const struct answered *x = &k->answered;
+    struct member_facts f = {.member = k->member,
+                             .found = k->found,
+                             .failures = k->failures,
+                             .since_mono_ns = k->since_mono_ns,
+                             .heard_mono_ns = k->heard_mono_ns,
+                             .failed_mono_ns = k->failed_mono_ns,
+                             .why = arena_str(a, str_of(k->why)),
+                             .answered_mono_ns = x->mono_ns,
+                             .cluster = x->cluster,
+                             .boot = x->boot,
+                             .directory = x->directory,
+                             .version = arena_str(a, str_of(x->version)),
+                             .services = arena_str(a, str_of(x->services)),
+                             .load = x->load};
+    f.member.id = arena_str(a, k->member.id);
+    f.member.address = arena_str(a, k->member.address);
+    return f;
+}
+
+struct member_facts *members_facts(struct members *m, struct arena *a, size_t *count)
+{
+    *count = 0;
+    lock_take(&m->lock);
+    size_t n = m->n;
+    struct member_facts *v = n ? ARENA_ARRAY(a, struct member_facts, n) : NULL;
+    for (size_t i = 0; v && i < n; i++)
+        v[i] = facts_of(&m->v[i], a);
+    lock_give(&m->lock);
+    if (!v || a->exhausted) return NULL;
+    *count = n;
+    return v;
+}
+
 bool members_has(struct members *m, enum member_kind kind)
 {
     bool found = false;
@@ -383,10 +438,22 @@ static void rise(struct known *k, uint64_t at)
     k->failures = 0;
     k->probe_failed = false;
     if (x->alive) return;
+    uint64_t dead_ns = now - k->since_mono_ns;
     k->member.alive = true;
+    k->since_mono_ns = now;
     log_info(NULL, "member.alive", "kind=%s id=%s address=%.*s dead_ms=%llu",
              member_kind_names[x->kind], log_quote(id, x->id), STR(x->address),
-             (unsigned long long)((now - k->dead_mono_ns) / (uint64_t)NS_PER_MS));
+             (unsigned long long)(dead_ns / (uint64_t)NS_PER_MS));
+}
+
+// Appends as much of the text as there is room for, and the NUL.
+static void append(char *to, size_t room, str text)
+{
+    size_t n = strlen(to);
+    assert(n < room);
+    text.n = MIN(text.n, room - 1 - n);
+    if (text.n) memcpy(to + n, text.p, text.n);
+    to[n + text.n] = '\0';
 }
 
 static void fall(struct known *k, str why)
@@ -397,7 +464,7 @@ static void fall(struct known *k, str why)
     if (!x->alive) return;
     assert(x->kind < MEMBER_KINDS);
     k->member.alive = false;
-    k->dead_mono_ns = clock_mono_ns();
+    k->since_mono_ns = clock_mono_ns();
     const str labels[] = {str_of(member_kind_names[x->kind]), x->id};
     metric_add_set(&cluster_deaths, labels, 1);
     log_warn(NULL, "member.dead", "kind=%s id=%s address=%.*s failures=%u why=%s",
@@ -413,14 +480,38 @@ void members_heard(struct members *m, enum member_kind kind, str id, uint64_t at
     lock_give(&m->lock);
 }
 
+static void take_answer(struct known *k, uint64_t at, const struct node_answer *answer)
+{
+    const struct node_identity *n = &answer->node;
+    struct answered x = {.mono_ns = at,
+                         .cluster = n->cluster,
+                         .boot = n->boot,
+                         .directory = n->directory,
+                         .load = answer->load};
+    append(x.version, sizeof x.version, answer->version);
+    for (size_t i = 0; i < n->service_count; i++) {
+        if (i > 0) append(x.services, sizeof x.services, S(" "));
+        append(x.services, sizeof x.services, n->services[i]);
+    }
+    k->answered = x;
+    if (k->member.alive && k->member.unready == answer->ready) k->since_mono_ns = at;
+    k->member.unready = !answer->ready;
+}
+
 void members_seen(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns,
                   const struct node_answer *answer)
 {
     lock_take(&m->lock);
     struct known *k = find(m, kind, id);
     if (k) rise(k, at_mono_ns);
-    if (k) k->member.unready = !answer->ready;
+    if (k) take_answer(k, at_mono_ns, answer);
     lock_give(&m->lock);
+}
+
+static void note_why(struct known *k, str why)
+{
+    k->why[0] = '\0';
+    append(k->why, sizeof k->why, why);
 }
 
 static void fail(struct members *m, enum member_kind kind, str id, str why, bool probe)
@@ -433,6 +524,7 @@ static void fail(struct members *m, enum member_kind kind, str id, str why, bool
         // In a row: rise sets it back.
         k->failures++;
         k->failed_mono_ns = clock_mono_ns();
+        note_why(k, why);
         if (probe) k->probe_failed = true;
         if (k->failures >= MEMBER_FAILURES_MAX) fall(k, why);
     }
@@ -461,8 +553,11 @@ bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_
         // A member that counts as dead gets less time to prove that it is back.
         if (!k->member.alive) patience_ns = MIN(patience_ns, MEMBER_RETURN_NS);
         silent = waited >= patience_ns;
-        if (waited >= MEMBER_SILENCE_NS)
-            fall(k, S("it has said nothing for 3 s, to calls and to probes"));
+        if (waited >= MEMBER_SILENCE_NS && k->member.alive) {
+            static const str why = S_INIT("it has said nothing for 3 s, to calls and to probes");
+            note_why(k, why);
+            fall(k, why);
+        }
     }
     lock_give(&m->lock);
     return silent;

@@ -87,6 +87,27 @@ struct member *members_of(struct members *m, struct arena *a, enum member_kind k
 // The same of all kinds, in order of kind, then id.
 struct member *members_all(struct members *m, struct arena *a, size_t *count);
 
+// What is known of a member, for people. Times are of clock_mono_ns; 0: never.
+struct member_facts {
+    struct member member;
+    bool found;               // by name; else it is in the list
+    unsigned failures;        // in a row
+    uint64_t since_mono_ns;   // alive, unready or dead since then; a new member: since it is known
+    uint64_t heard_mono_ns;   // its last answer of any kind
+    uint64_t failed_mono_ns;  // the last failure, and
+    str why;                  // its message
+    uint64_t answered_mono_ns;  // its last answer to a probe, which said:
+    id128 cluster;
+    id128 boot;
+    id128 directory;
+    str version;
+    str services;  // with blanks between them
+    double load;
+};
+
+// As members_all.
+struct member_facts *members_facts(struct members *m, struct arena *a, size_t *count);
+
 // Is there any member of a kind, alive or not?
 bool members_has(struct members *m, enum member_kind kind);
 

@@ -44,6 +44,7 @@ void node_put_answer(const struct node_answer *answer, struct buf *out)
     put_identity(out, 1, &answer->node);
     pb_put_u64_opt(out, 2, answer->ready);
     pb_put_double_opt(out, 3, answer->load);
+    pb_put_bytes_opt(out, 4, answer->version);
 }
 
 // ---- reading
@@ -121,6 +122,7 @@ bool node_read_answer(str message, struct node_answer *answer, err *e)
         if (r.field == 2 && r.type == PB_VARINT) answer->ready = r.number != 0;
         if (r.field == 3 && r.type == PB_FIXED64)
             memcpy(&answer->load, &r.number, sizeof answer->load);
+        if (r.field == 4 && r.type == PB_BYTES) answer->version = r.bytes;
     }
     return pb_done(&r, e);
 }

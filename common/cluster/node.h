@@ -29,6 +29,7 @@ struct node_answer {
     struct node_identity node;
     bool ready;   // for traffic, as /ready says
     double load;  // 0 idle .. 1: no room for another request
+    str version;  // of its program; empty: one that does not tell
 };
 
 // Is an id known? An unknown one is all zeros.

@@ -146,3 +146,18 @@ void plain_run(struct http_exchange *x, const struct rpc_call *c)
     }
     if (c->gzip_answer) compress(x, c);
 }
+
+bool route_accepts(str header, str token)
+{
+    while (header.p) {
+        str parameters;
+        str name = str_trim(str_split(str_split(header, ',', &header), ';', &parameters));
+        if (!str_ieq(name, token) && !str_eq(name, S("*"))) continue;
+        str q = str_trim(parameters);
+        if (!str_starts(q, S("q=")) && !str_starts(q, S("Q="))) return true;
+        q = str_slice(q, 2, q.n);
+        return !(str_is(q, "0") || str_is(q, "0.") || str_is(q, "0.0") || str_is(q, "0.00") ||
+                 str_is(q, "0.000"));
+    }
+    return false;
+}

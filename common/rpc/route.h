@@ -118,6 +118,9 @@ struct server_app router_app(struct router *r);
 // Does the request's Accept header carry allow-utf8-labelnames=true?
 bool route_wants_utf8_names(const struct http_exchange *x);
 
+// Does a comma separated header name a token, with a weight other than 0? "*" names all.
+bool route_accepts(str header, str token);
+
 // Inflates x->body in place as its Content-Encoding says (gzip, zstd); a body that does not look
 // compressed stays as it is. Fails with out_of_range if it gets larger than max bytes, with
 // resource_exhausted if memory is short, with invalid_argument if it is damaged.

@@ -192,6 +192,7 @@ const size_t admin_route_count = COUNT(admin_routes);
 
 const struct http_route admin_public_routes[] = {
     PAGE("/routes", get_routes, ROUTE_ADMIN),
+    PAGE("/cluster", cluster_get, ROUTE_ADMIN),
     PAGE("/config", get_config, ROUTE_ADMIN),
     PAGE("/api/v1/status/config", get_config, ROUTE_ADMIN),
     PAGE("/api/v1/status/config/diff", get_config_diff, ROUTE_ADMIN),

@@ -122,7 +122,7 @@ void node_tell_twin(const struct process *process, const struct node_identity *o
 // ---- probes
 
 // The used part of server.memory_limit, because requests are refused near the limit.
-static double load_of(const struct program *p)
+double node_load(const struct program *p)
 {
     const struct mem_budget *b = &p->memory;
     double limit = (double)atomic_load_explicit(&b->limit, memory_order_relaxed);
@@ -141,7 +141,8 @@ static bool probe(void *self, struct http_exchange *x, str in, struct buf *out, 
     buf_init(&why, NULL, 4096);
     struct node_answer answer = {.node = p->identity,
                                  .ready = admin_is_ready(p, &why),
-                                 .load = load_of(p)};
+                                 .load = node_load(p),
+                                 .version = str_of(service_version)};
     buf_release(&why);
     (void)node_cluster(p, &answer.node.cluster);  // it may have become known later
     node_put_answer(&answer, out);

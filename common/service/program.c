@@ -628,8 +628,9 @@ static bool start_discoverer(struct program *p, err *e)
                                        .arg = p};
     // The all-in-one without a list is its own member, which no list has.
     if (p->process.all_in_one && c->ingesters.n == 0) return true;
-    p->discoverer = discover_start(&o, e);
-    return p->discoverer != NULL;
+    struct discoverer *d = discover_start(&o, e);
+    atomic_store(&p->discoverer, d);
+    return d != NULL;
 }
 
 bool program_start(struct program *p, err *e)
@@ -697,8 +698,7 @@ void program_close(struct program *p)
     p->watch = NULL;
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
-    discover_stop(p->discoverer);
-    p->discoverer = NULL;
+    discover_stop(atomic_load(&p->discoverer));
     prober_stop(p->prober);
     p->prober = NULL;
     // After a failed start the listeners are still open and have answered "starting" until here.
@@ -727,6 +727,8 @@ void program_close(struct program *p)
     if (p->internal.router) router_free(p->internal.router);
     if (p->admin.router) router_free(p->admin.router);
     each_lane(p, lane_free);
+    discover_free(atomic_load(&p->discoverer));
+    atomic_store(&p->discoverer, NULL);
     client_free(p->client);
     client_free(p->probe_client);
     for (size_t i = 0; i < p->loop_count; i++)

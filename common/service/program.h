@@ -78,8 +78,8 @@ struct program {
     struct client *client;
     struct client *probe_client;
     struct members *members;
-    struct prober *prober;          // or NULL
-    struct discoverer *discoverer;  // or NULL
+    struct prober *prober;                    // or NULL
+    _Atomic(struct discoverer *) discoverer;  // or NULL; freed when no handler runs any more
     struct front public;
     struct front internal;
     struct front admin;  // of pages about all tenants; without server: `public` has them
@@ -164,6 +164,10 @@ void admin_ready(struct front *f, struct http_exchange *x);
 void admin_ready_bare(struct program *p, struct http_exchange *x);
 void admin_metrics(struct http_exchange *x);
 
+// ---- cluster.c: GET /cluster
+
+bool cluster_get(void *self, struct http_exchange *x, err *e);  // self: struct program
+
 // ---- node.c: the identity of this process, and its answers to probes
 
 bool node_identify(struct program *p, err *e) MUST_CHECK;  // once its listeners are open
@@ -172,6 +176,7 @@ bool node_identify(struct program *p, err *e) MUST_CHECK;  // once its listeners
 // of another one are refused.
 void node_joins(struct program *p, id128 cluster);
 bool node_cluster(const struct program *p, id128 *cluster);  // false: zeros, it is not known
+double node_load(const struct program *p);                   // of node_answer
 bool node_admit(void *arg, const struct http_headers *h, err *e);
 void node_differs(struct program *p, str node, id128 mine, str theirs);  // raises the notice
 

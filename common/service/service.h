@@ -67,6 +67,13 @@ struct service_listener {
     size_t http_count;
 };
 
+#define SERVICE_BACKLOG_MAX 4
+
+struct service_backlog {
+    const char *what;  // "unflushed_bytes": in words, with '_' for blanks
+    uint64_t n;
+};
+
 struct service {
     const char *name;
     const struct config_section *config;  // or NULL
@@ -102,6 +109,10 @@ struct service {
     // NULL: nothing is left when the last request has ended.
     void (*drain)(void *self, uint64_t deadline_mono_ns);
     void (*stop)(void *self);  // frees self
+
+    // What waits to be done, for GET /cluster: fills rows and returns their number. Any thread.
+    // NULL: nothing ever does.
+    size_t (*backlog)(void *self, struct service_backlog rows[SERVICE_BACKLOG_MAX]);
 
     // Width of the service's lanes by rank where the settings leave it open; 0: four a processor.
     unsigned lane_width[RANK_COUNT];

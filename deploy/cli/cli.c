@@ -234,6 +234,7 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_MANIFEST_VERIFY] = cli_manifest_verify,
     [CLI_NODE_LS] = cli_node_ls,
     [CLI_NODE_FORGET] = cli_node_forget,
+    [CLI_PLACE] = cli_place,
     [CLI_DELETE] = cli_delete,
     [CLI_TENANT_DELETE] = cli_tenant_delete,
     [CLI_DELETIONS] = cli_deletions,

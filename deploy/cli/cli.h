@@ -64,6 +64,7 @@ cli_run cli_manifest_show;
 cli_run cli_manifest_verify;
 cli_run cli_node_ls;
 cli_run cli_node_forget;
+cli_run cli_place;
 cli_run cli_delete;
 cli_run cli_deletions;
 cli_run cli_tenant_delete;

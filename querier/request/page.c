@@ -9,22 +9,6 @@ static void put_header(struct http_exchange *x, const char *name, str value)
     http_headers_add(&x->answer_headers, &x->req.arena, str_of(name), value);
 }
 
-// Does a comma separated header name a token, with a weight other than 0?
-static bool accepts(str header, str token)
-{
-    while (header.p) {
-        str parameters;
-        str name = str_trim(str_split(str_split(header, ',', &header), ';', &parameters));
-        if (!str_ieq(name, token) && !str_eq(name, S("*"))) continue;
-        str q = str_trim(parameters);
-        if (!str_starts(q, S("q=")) && !str_starts(q, S("Q="))) return true;
-        q = str_slice(q, 2, q.n);
-        return !(str_is(q, "0") || str_is(q, "0.") || str_is(q, "0.0") || str_is(q, "0.00") ||
-                 str_is(q, "0.000"));
-    }
-    return false;
-}
-
 // If-None-Match: a list of tags, weak or not, or *.
 static bool has_tag(str header, str etag)
 {
@@ -52,7 +36,7 @@ static void serve(struct http_exchange *x, const struct asset *file)
     x->status = 200;
     put_header(x, "content-type", str_of(file->content_type));
     bool packed =
-        file->gzip && accepts(http_headers_get(&x->headers, "accept-encoding"), S("gzip"));
+        file->gzip && route_accepts(http_headers_get(&x->headers, "accept-encoding"), S("gzip"));
     if (packed) put_header(x, "content-encoding", S("gzip"));
     x->fixed = packed ? str_make(file->gzip, file->gzip_size) : str_make(file->bytes, file->size);
 }
@@ -70,7 +54,7 @@ bool page_index(void *service, struct http_exchange *x, err *e)
 
 bool page_for_browsers(void *service, struct http_exchange *x, err *e)
 {
-    if (accepts(http_headers_get(&x->headers, "accept"), S("text/html")))
+    if (route_accepts(http_headers_get(&x->headers, "accept"), S("text/html")))
         return page_index(service, x, e);
     route_text(x, 404, S("404 page not found\n"));
     return arena_ok(&x->req.arena, e);

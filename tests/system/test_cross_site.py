@@ -18,7 +18,7 @@ TOLD = [
     ("query", "POST", "/querier.v1.QuerierService/ProfileTypes", QUERY, {"Content-Type": "application/json"}),
     ("push", "POST", "/push.v1.PusherService/Push", b"", {"Content-Type": "application/proto"}),
     ("metrics", "GET", "/metrics", None, {}), ("config", "GET", "/config", None, {}), ("status", "GET", "/compactor/status", None, {}),
-    ("cuts", "GET", "/ingester/cuts", None, {}), ("render", "GET", "/pyroscope/render?query=%s%%7B%%7D" % CPU, None, {}),
+    ("cluster", "GET", "/cluster", None, {}), ("cuts", "GET", "/ingester/cuts", None, {}), ("render", "GET", "/pyroscope/render?query=%s%%7B%%7D" % CPU, None, {}),
 ]
 HARMLESS = ["/ready", "/", "/explore", "/licenses.txt", "/api/v1/status/buildinfo"]
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0 Safari/537.36"}

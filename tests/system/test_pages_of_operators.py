@@ -1,4 +1,4 @@
-"""What operators look at: the compactor's page in both colour schemes, and `flametree manifest show`."""
+"""What operators look at: the pages in both colour schemes, and `flametree manifest show`."""
 import os
 import re
 import subprocess
@@ -36,8 +36,10 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_page_of_the_compactor_is_readable_in_both_schemes(f):
-    style = re.search(r"<style>(.*?)</style>", page(f), re.S).group(1)
+@pytest.mark.parametrize("path", ["/compactor", "/cluster"])
+def test_pages_are_readable_in_both_schemes(f, path):
+    text = f.server().call("GET", path, headers={"Accept": "text/html"}).expect(200).text
+    style = re.search(r"<style>(.*?)</style>", text, re.S).group(1)
     roots = [dict(re.findall(r"--(\w+):(#[0-9a-f]{3,6})", block)) for block in re.findall(r":root\{(.*?)\}", style)]
     light, dark = roots[0], {**roots[0], **roots[1]}
     assert "color-scheme:light dark" in style and "@media (prefers-color-scheme:dark)" in style and luminance(light["back"]) > 0.8 > 0.2 > luminance(dark["back"])

@@ -225,6 +225,94 @@ static void an_answer_that_is_told_late_does_not_hide_the_silence_after_it(void 
     members_free(m);
 }
 
+static struct member_facts facts(struct members *m, struct arena *a)
+{
+    size_t n = 0;
+    const struct member_facts *v = members_facts(m, a, &n);
+    assert_int_equal(n, 1);
+    return v[0];
+}
+
+static void what_is_known_of_a_member_is_told(void **state)
+{
+    (void)state;
+    const enum member_kind kind = MEMBER_INGESTER;
+    const str id = S("a");
+    struct arena a;
+    struct members *m = NULL;
+    size_t n = 1;
+    arena_init(&a, NULL, 1 << 16);
+    assert_ok((m = members_new(e)) != NULL);
+    assert_null(members_facts(m, &a, &n));
+    assert_int_equal(n, 0);
+    uint64_t begin = clock_mono_ns();
+    assert_ok(members_found(m, kind, id, S("x:1"), e));
+    struct member_facts f = facts(m, &a);
+    assert_true(f.found && f.member.alive && f.since_mono_ns >= begin);
+    assert_true(!f.heard_mono_ns && !f.failed_mono_ns && !f.answered_mono_ns && !f.why.n);
+
+    struct node_answer answer = {.node = {.services = {S_INIT("ingester"), S_INIT("querier")},
+                                          .service_count = 2,
+                                          .boot.b = {7}},
+                                 .load = 0.5,
+                                 .ready = true,
+                                 .version = S("1.2.3")};
+    clock_pass_mono(NS_PER_S);
+    uint64_t heard = clock_mono_ns();
+    members_seen(m, kind, id, heard, &answer);
+    f = facts(m, &a);
+    assert_true(f.answered_mono_ns == heard && f.heard_mono_ns == heard && f.load == 0.5);
+    assert_true(f.since_mono_ns < heard);
+    assert_true(str_is(f.version, "1.2.3") && str_is(f.services, "ingester querier"));
+    assert_true(id128_eq(f.boot, answer.node.boot));
+
+    answer.ready = false;
+    members_seen(m, kind, id, heard, &answer);
+    f = facts(m, &a);
+    assert_true(f.member.unready && f.since_mono_ns == heard);
+
+    // Dead, for a reason and since a time; what it answered last stays.
+    clock_pass_mono(NS_PER_S);
+    for (int i = 0; i < MEMBER_FAILURES_MAX; i++)
+        members_probe_failed(m, kind, id, i ? S("gone") : S("slow"));
+    f = facts(m, &a);
+    assert_true(!f.member.alive && str_is(f.why, "gone") && f.since_mono_ns > heard);
+    assert_int_equal(f.failures, MEMBER_FAILURES_MAX);
+    assert_true(f.failed_mono_ns > heard && str_is(f.version, "1.2.3"));
+
+    // Alive again: the reason of before is still told, with its time.
+    clock_pass_mono(NS_PER_S);
+    members_heard(m, kind, id, clock_mono_ns());
+    struct member_facts back = facts(m, &a);
+    assert_true(back.member.alive && back.since_mono_ns > f.since_mono_ns && back.failures == 0);
+    assert_true(str_is(back.why, "gone") && back.failed_mono_ns == f.failed_mono_ns);
+    arena_release(&a);
+    members_free(m);
+}
+
+static void long_texts_of_others_are_cut(void **state)
+{
+    (void)state;
+    static char text[1000];
+    struct arena a;
+    struct members *m = NULL;
+    struct node_answer answer = {.version = str_make(text, sizeof text)};
+    memset(text, 'x', sizeof text);
+    for (size_t i = 0; i < NODE_SERVICES_MAX; i++)
+        answer.node.services[answer.node.service_count++] = str_make(text, 60);
+    arena_init(&a, NULL, 1 << 16);
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_add(m, MEMBER_INGESTER, S("a=x:1"), e));
+    members_seen(m, MEMBER_INGESTER, S("a"), clock_mono_ns(), &answer);
+    members_failed(m, MEMBER_INGESTER, S("a"), str_make(text, sizeof text));
+    const struct member_facts f = facts(m, &a);
+    assert_in_range(f.version.n, 20, 100);
+    assert_in_range(f.services.n, 100, 200);
+    assert_in_range(f.why.n, 100, 300);
+    arena_release(&a);
+    members_free(m);
+}
+
 static void each_member_shows_in_the_metrics(void **state)
 {
     (void)state;
@@ -294,6 +382,8 @@ int main(void)
         cmocka_unit_test(three_failures_in_a_row_make_a_member_seem_dead),
         cmocka_unit_test(only_a_silent_member_is_given_up),
         cmocka_unit_test(an_answer_that_is_told_late_does_not_hide_the_silence_after_it),
+        cmocka_unit_test(what_is_known_of_a_member_is_told),
+        cmocka_unit_test(long_texts_of_others_are_cut),
         cmocka_unit_test(each_member_shows_in_the_metrics),
         cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(nothing_is_returned_from_an_exhausted_arena),

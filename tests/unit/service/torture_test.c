@@ -340,7 +340,8 @@ static bool ask_page(struct torture_bench *b, void *arg, err *e)
                 x->status, STR(body));
     if (!ok) assert_true(x->status == 429 || x->status == 503);
     // Figures change from call to call.
-    if (ok) buf_str(&b->out, strcmp(p->path, "/metrics") == 0 ? S("figures") : body);
+    bool figures = strcmp(p->path, "/metrics") == 0 || str_starts(str_of(p->path), S("/cluster"));
+    if (ok) buf_str(&b->out, figures ? S("figures") : body);
     exchange_free(x);
     torture_spare(false);
     return ok;
@@ -353,15 +354,20 @@ static void pages_are_shown_or_refused(void **state)
     static struct front front = {.program = &p};
     p = (struct program){.unit_count = 1, .units = {{.service = &unit, .started = true}}};
     p.state = PROGRAM_READY;
+    assert_ok((p.members = members_new(e)) != NULL);
+    assert_ok(members_add(p.members, MEMBER_INGESTER, S("a=h:1"), e));
+    members_failed(p.members, MEMBER_INGESTER, S("a"), S("refused"));
     assert_ok(load(&p.config, e));
     assert_ok((p.tenants = tenants_open(p.config, e)));
     struct router_options o = {.body_max = 1000, .answer_max = 1 << 20};
     struct router *r = router_new(&o);
     router_add_http(r, admin_routes, admin_route_count, &front, p.admin_lanes);
     router_add_http(r, admin_public_routes, admin_public_route_count, &p, p.admin_lanes);
-    static const char *const paths[] = {"/ready", "/metrics", "/config", "/runtime_config"};
-    static const char *const names[] = {"service.ready", "service.metrics", "service.page_config",
-                                        "service.runtime_config"};
+    static const char *const paths[] = {"/ready",          "/metrics", "/config",
+                                        "/runtime_config", "/cluster", "/cluster?format=html"};
+    static const char *const names[] = {"service.ready",       "service.metrics",
+                                        "service.page_config", "service.runtime_config",
+                                        "service.cluster",     "service.cluster_page"};
     process_metrics_begin();
     for (size_t i = 0; i < COUNT(paths); i++) {
         struct page page = {&p, router_app(r), paths[i]};
@@ -372,6 +378,7 @@ static void pages_are_shown_or_refused(void **state)
     router_free(r);
     tenants_close(p.tenants);
     config_free(p.config);
+    members_free(p.members);
 }
 
 int main(void)
