@@ -15,7 +15,7 @@
 
 #define TRIES       2
 #define LOOK_US     100000  // between looks at *stop
-#define ADDRESS_MAX 300  // a host name has 255 bytes
+#define ADDRESS_MAX 300     // a host name has 255 bytes
 
 struct look_up {
     const struct dns_name *name;
