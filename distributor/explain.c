@@ -84,6 +84,7 @@ static bool read_labels(struct explanation *q, err *e)
 
 // ---- the way of a push
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the signature is send_buffer_owner
 static uint32_t owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
     struct explanation *q = arg;

@@ -70,7 +70,7 @@ struct service_listener {
 #define SERVICE_BACKLOG_MAX 4
 
 struct service_backlog {
-    const char *what;  // "unflushed_bytes": in words, with '_' for blanks
+    const char *what;  // "bytes_in_log": in words, with '_' for blanks
     uint64_t n;
 };
 

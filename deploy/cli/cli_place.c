@@ -47,10 +47,11 @@ static bool make_path(struct cli *c, struct buf *path, int *status, err *e)
 {
     const char *labels = cli_args_get(&c->args, OPT_PLACE_LABELS);
     const char *type = cli_args_get(&c->args, OPT_PLACE_TYPE);
-    if (!labels)
+    if (!labels) {
         return cli_wrong(status) ||
                err_set(e, ERR_INVALID_ARGUMENT,
                        "--labels is missing: such as '{service_name=\"shop\",pod=\"a\"}'");
+    }
     buf_z(path, "/distributor/place?labels=");
     url_encode(path, str_of(labels));
     buf_z(path, "&tenant=");
@@ -187,15 +188,16 @@ static void put_tenant(struct buf *b, const struct place *p)
     text_put(b, p->tenant);
     uint64_t n = p->tenant_ingesters ? MIN(p->tenant_ingesters, p->ingesters) : p->ingesters;
     buf_printf(b, ": %" PRIu64 " of %" PRIu64 " ingesters", n, p->ingesters);
-    if (p->tenant_set)
+    if (p->tenant_set) {
         buf_printf(b, " (distributor.tenant_ingesters is %" PRIu64 ")", p->tenant_set);
-    else if (!p->with_id)
+    } else if (!p->with_id) {
         buf_printf(b, " (its rate needs %" PRIu64 ", and one more)", p->tenant_need);
-    else if (p->home_ingesters)
+    } else if (p->home_ingesters) {
         buf_printf(b, " (its rate needs %" PRIu64 ", limits.home_ingesters is %" PRIu64 ")",
                    p->tenant_need, p->home_ingesters);
-    else
+    } else {
         buf_z(b, " (all: limits.home_ingesters is 0)");
+    }
     buf_byte(b, '\n');
 }
 
@@ -215,16 +217,17 @@ static void put_home(struct buf *b, const struct place *p)
 {
     put_title(b, "home");
     text_put(b, p->home);
-    if (p->settled)
+    if (p->settled) {
         buf_z(b, ": settled");
-    else if (p->past_unknown)
+    } else if (p->past_unknown) {
         buf_z(b, ": not settled, lists of ingesters of before are not known; until it is, queries "
                  "look for second copies");
-    else
+    } else {
         buf_printf(b,
                    ": not settled, one of %" PRIu64 " lists of ingesters of before has another; "
                    "until it is, queries look for second copies",
                    p->past_lists);
+    }
     buf_z(b, p->with_id ? "\n" : " (of profiles with an id of the client)\n");
 }
 

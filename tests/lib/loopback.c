@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/loopback.h"
 
+#include "service/settings.h"
+
 static void loopback_open_ingester(struct loopback *n, const struct rpc_method *rows, size_t count,
                                    void *arg)
 {
@@ -22,21 +24,26 @@ static void loopback_open_ingester(struct loopback *n, const struct rpc_method *
 void loopback_open(struct loopback *n, const struct service *service, const struct rpc_method *rows,
                    size_t count, void *arg)
 {
-    static const struct config_section *sections[2];
+    static const struct config_section *sections[SETTINGS_MAX + 2];
     static struct lane *const lanes[RANK_COUNT];
     char program[] = "test";
-    char *argv[] = {program, NULL};
+    char settled[] = "--cluster.settle_time=0s";  // the list of ingesters stays as it is
+    char *argv[] = {program, settled, NULL};
     struct config_args args;
-    sections[0] = service->config;
-    sections[1] = &limits_section;
-    *n = (struct loopback){.service = service, .config = config_new(sections, COUNT(sections))};
-    assert_ok(config_load(n->config, 1, argv, &args, e));
+    size_t n_sections = 0;
+    for (size_t i = 0; i < settings_section_count; i++)
+        sections[n_sections++] = settings_sections[i];
+    sections[n_sections++] = service->config;
+    sections[n_sections++] = &limits_section;
+    *n = (struct loopback){.service = service, .config = config_new(sections, n_sections)};
+    assert_ok(config_load(n->config, 2, argv, &args, e));
     mem_budget_init(&n->memory, "requests", NULL, (size_t)64 << 20);
     loopback_open_ingester(n, rows, count, arg);
     n->process = (struct process){.config = n->config,
                                   .memory = &n->memory,
                                   .client = n->client,
                                   .members = n->members,
+                                  .data_dir = "/nonexistent",
                                   .id = "test"};
     assert_ok(service->start(&n->process, &n->self, e));
     struct router_options o = {.body_max = 1 << 24, .answer_max = 1 << 24, .memory = &n->memory};
