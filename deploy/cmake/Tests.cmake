@@ -95,6 +95,15 @@ foreach(unit IN LISTS units)
     set_tests_properties(unit.${target} PROPERTIES TIMEOUT 3600 LABELS unit)
 endforeach()
 
+# Tests of whole ingesters over a store in memory, once more with a log in that store.
+foreach(name IN ITEMS flush flush_memory)
+    if(TARGET unit.ingester.${name})
+        add_test(NAME unit.ingester.${name}.object COMMAND unit.ingester.${name})
+        set_tests_properties(unit.ingester.${name}.object PROPERTIES TIMEOUT 3600 LABELS unit
+            ENVIRONMENT "FLAMETREE_INGESTER_LOG=object;FLAMETREE_INGESTER_LOG_LINGER=0ms")
+    endif()
+endforeach()
+
 # The tables of stores on a real service, which tests/s3 starts.
 if(TARGET ft_azure)
     add_executable(s3.store tests/s3/store.c)

@@ -314,19 +314,23 @@ static bool seal_ended(struct wal *w, struct owned *s)
     return ok;
 }
 
-// The cuts of a stream that the head has dropped, up to the first that it has not. `held`: there is
-// such a one.
-static bool collect(struct wal *w, id128 stream, struct object_log_shelf *shelf, bool *held, err *e)
+// The cuts of a stream that the head has dropped; those that may go are marked as covered: up to
+// the first that the head still has. `held`: there is such a one. s->top becomes that of this
+// moment.
+static bool collect(struct wal *w, struct owned *s, struct object_log_shelf *shelf, bool *held,
+                    err *e)
 {
     const struct wal_objects *o = w->objects;
     uint64_t first_held = UINT64_MAX;
     bool ok = true;
     lock_take(&w->lock);
+    for (size_t i = 0; i < o->stream_count; i++)
+        if (id128_eq(o->streams[i].id, s->id)) s->top = o->streams[i].top;
     for (size_t i = 0; i < w->cut_count; i++)
-        if (id128_eq(w->cuts[i]->stream, stream)) first_held = MIN(first_held, w->cuts[i]->number);
+        if (id128_eq(w->cuts[i]->stream, s->id)) first_held = MIN(first_held, w->cuts[i]->number);
     for (size_t i = 0; ok && i < o->gone_count; i++) {
         const struct gone *g = &o->gone[i];
-        if (!id128_eq(g->stream, stream)) continue;
+        if (!id128_eq(g->stream, s->id)) continue;
         ok = object_log_shelf_room(shelf, e);
         if (ok) shelf->v[shelf->n++] = g->place;
         if (ok) shelf->v[shelf->n - 1].covered = g->place.cut < first_held;
@@ -359,13 +363,13 @@ static void put_back(struct wal *w, id128 stream, const struct object_log_shelf 
 }
 
 // True: only the seal of the stream is left. *covered: nothing of it is needed.
-static bool trim_stream(struct wal *w, const struct owned *s, bool *covered)
+static bool trim_stream(struct wal *w, struct owned *s, bool *covered)
 {
     struct object_log_shelf shelf = {0};
     struct req r;
     err e = {0};
     bool held = true;
-    bool ok = collect(w, s->id, &shelf, &held, &e);
+    bool ok = collect(w, s, &shelf, &held, &e);
     uint64_t last = shelf.n ? shelf.v[shelf.n - 1].cut : 0;
     if (ok && shelf.n) {
         objects_req(w, &r, TIDY_NS);

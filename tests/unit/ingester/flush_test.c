@@ -92,6 +92,7 @@ static void a_creation_that_landed_all_the_same_counts_once(void **state)
 static void a_store_that_fails_is_tried_again_and_told(void **state)
 {
     (void)state;
+    world_needs_log_on_disk();
     struct world x;
     struct flush_totals done = {0};
     err fault = {0};
@@ -567,6 +568,7 @@ static void what_comes_again_after_a_restart_counts_once(void **state)
 static void what_is_known_is_not_logged_again(void **state)
 {
     (void)state;
+    world_needs_log_on_disk();
     for (uint64_t seed = 0; seed < 4; seed++) {
         struct world x;
         struct arena a;
@@ -723,6 +725,7 @@ static void pushes_questions_and_flushes_go_on_at_once(void **state)
 static void what_is_open_is_flushed_when_the_process_ends(void **state)
 {
     (void)state;
+    world_needs_log_on_disk();
     struct world x;
     world_start(&x, 91, "");
     for (size_t i = 0; i < 10; i++)
@@ -751,6 +754,7 @@ static void what_is_open_is_flushed_when_the_process_ends(void **state)
 static void few_things_are_asked_of_the_store(void **state)
 {
     (void)state;
+    world_needs_log_on_disk();
     struct world x;
     struct flush_totals done = {0};
     world_start(&x, 95, "");

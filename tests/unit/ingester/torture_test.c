@@ -5,6 +5,7 @@
 // answers. What was refused does not show, what was acknowledged is there once.
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/log/wal_int.h"
+#include "lib/memstore.h"
 #include "lib/torture.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -179,6 +180,7 @@ static void an_append_is_whole_or_nothing(void **state)
 
 struct log {
     char dir[DIR_MAX];
+    struct store *store;  // NULL: on disk
     struct wal *wal;
     uint64_t acknowledged;
 };
@@ -195,6 +197,7 @@ static struct wal_options log_options(const struct log *l, uint64_t cut_bytes)
     return (struct wal_options){.dir = l->dir,
                                 .owner = "ingester-0",
                                 .buffers = 4 << 20,
+                                .store = l->store,
                                 .cut_bytes = cut_bytes,
                                 .cut_age_ns = 600 * NS_PER_S,
                                 .keep_ns = 10 * NS_PER_S,
@@ -202,9 +205,9 @@ static struct wal_options log_options(const struct log *l, uint64_t cut_bytes)
                                 .boot_ns = tell_now};
 }
 
-static void log_begin(struct log *l, uint64_t cut_bytes)
+static void log_begin(struct log *l, uint64_t cut_bytes, bool in_store)
 {
-    *l = (struct log){0};
+    *l = (struct log){.store = in_store ? memstore_open() : NULL};
     dir_new(l->dir);
     struct wal_options o = log_options(l, cut_bytes);
     assert_ok((l->wal = wal_open(&o, e)));
@@ -215,6 +218,7 @@ static void log_end(struct log *l)
 {
     wal_drain(l->wal);
     wal_close(l->wal);
+    store_close(l->store);
     dir_remove(l->dir);
 }
 
@@ -286,7 +290,7 @@ static void cuts_close_and_go_or_tell(void **state)
 {
     (void)state;
     static struct log l;
-    log_begin(&l, 300);  // one append fills a cut
+    log_begin(&l, 300, false);  // one append fills a cut
     struct torture_count n = torture_work(&(struct torture_work){.name = "ingester.cuts",
                                                                  .run = turn_over,
                                                                  .check = turn_check,
@@ -294,6 +298,21 @@ static void cuts_close_and_go_or_tell(void **state)
                                                                  .lives_on = true,
                                                                  .most = 5});
     assert_true(n.calls >= 4);
+    log_end(&l);
+}
+
+static void cuts_in_a_store_close_and_go_or_tell(void **state)
+{
+    (void)state;
+    static struct log l;
+    log_begin(&l, 300, true);
+    struct torture_count n = torture_work(&(struct torture_work){.name = "ingester.cuts_in_store",
+                                                                 .run = turn_over,
+                                                                 .check = turn_check,
+                                                                 .arg = &l,
+                                                                 .lives_on = true,
+                                                                 .most = 40});
+    assert_true(n.allocations >= 3);
     log_end(&l);
 }
 
@@ -331,7 +350,7 @@ static void a_log_opens_again_or_tells(void **state)
 {
     (void)state;
     static struct log l;
-    log_begin(&l, 200);
+    log_begin(&l, 200, false);
     char text[120] = {0};
     struct wal_item item = {.rows = str_make(text, sizeof text)};
     for (; l.acknowledged < 6; l.acknowledged++) {
@@ -346,6 +365,30 @@ static void a_log_opens_again_or_tells(void **state)
                                                                  .arg = &l,
                                                                  .lives_on = true,
                                                                  .most = 5});
+    assert_true(n.calls >= 4);
+    log_end(&l);
+}
+
+static void a_log_in_a_store_opens_again_or_tells(void **state)
+{
+    (void)state;
+    static struct log l;
+    log_begin(&l, 200, true);
+    char text[120] = {0};
+    struct wal_item item = {.rows = str_make(text, sizeof text)};
+    for (; l.acknowledged < 6; l.acknowledged++) {
+        struct wal_place at;
+        assert_ok(wal_append(l.wal, S("t"), &item, 1, &at, e));
+        wal_unpin(l.wal, at.cut);
+    }
+    struct torture_count n =
+        torture_work(&(struct torture_work){.name = "ingester.recover_in_store",
+                                            .begin = break_log,
+                                            .run = recover,
+                                            .check = recover_check,
+                                            .arg = &l,
+                                            .lives_on = true,
+                                            .most = 5});
     assert_true(n.calls >= 4);
     log_end(&l);
 }
@@ -449,7 +492,9 @@ int main(void)
         cmocka_unit_test(a_start_reads_all_or_tells),
         cmocka_unit_test(an_append_is_whole_or_nothing),
         cmocka_unit_test(cuts_close_and_go_or_tell),
+        cmocka_unit_test(cuts_in_a_store_close_and_go_or_tell),
         cmocka_unit_test(a_log_opens_again_or_tells),
+        cmocka_unit_test(a_log_in_a_store_opens_again_or_tells),
         cmocka_unit_test(answers_are_whole_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static struct wal_options options(struct bench *b)
                                 .owner = "ingester-0",
                                 .cut_bytes = 1 << 20,
                                 .cut_age_ns = 600 * NS_PER_S,
-                                .keep_ns = 31 * 86400 * NS_PER_S,
+                                .keep_ns = INT64_C(31) * 86400 * NS_PER_S,
                                 .store = b->store,
                                 .linger_ns = b->linger_ns,
                                 .waiting_max = b->waiting_max,
