@@ -2,6 +2,7 @@
 #include "querier/querier.h"
 
 #include "capabilities/v1/feature_flags.pb-c.h"
+#include "flametree/v1/internal.pb-c.h"
 #include "loop/lane.h"
 #include "manifest/manifest.h"
 #include "querier/block/blocks.h"
@@ -167,6 +168,26 @@ static const struct http_route pages[] = {
      .rank = RANK_PUBLIC},
 };
 
+// ---- shares of other queriers
+
+static bool partial_read(void *self, struct http_exchange *x, str in, struct buf *out, err *e)
+{
+    const struct querier_state *q = self;
+    const struct querier_config *config = config_section(q->config, "querier");
+    if (!q->blocks) return err_set(e, ERR_UNAVAILABLE, "this querier has no store");
+    return peer_read_answer(q->blocks, q->memory, (size_t)config->query_memory, &x->req, in, out,
+                            e);
+}
+
+static const struct rpc_method internal_methods[] = {
+    {.path = PEER_READ_PATH,
+     .in = &flametree__v1__partial_read_request__descriptor,
+     .out = &flametree__v1__partial_read_response__descriptor,
+     .run = partial_read,
+     .auth = ROUTE_INTERNAL,
+     .rank = RANK_QUERIER},
+};
+
 // ---- life
 
 static void stop(void *self)
@@ -230,6 +251,9 @@ static bool start(const struct process *process, void **self, err *e)
                   .config = process->config},
     };
     q->transport = &q->peers;
+    q->readers = (struct peer_readers){.client = process->client,
+                                       .members = process->members,
+                                       .self = str_of(process->id)};
     // Without a store ingesters have everything, and their answers are the whole (check_store).
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
@@ -277,6 +301,8 @@ const struct service querier = {
     .metric_count = &querier_metric_count,
     .public_rpc = methods,
     .public_rpc_count = COUNT(methods),
+    .internal_rpc = internal_methods,
+    .internal_rpc_count = COUNT(internal_methods),
     .public_http = pages,
     .public_http_count = COUNT(pages),
     .start = start,

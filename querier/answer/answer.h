@@ -27,6 +27,7 @@
 #include "querier/config.h"
 #include "querier/head/fetch.h"
 #include "querier/merge/merged.h"
+#include "querier/peer/peer_read.h"
 #include "querier/plan/query.h"
 
 struct manifests;
@@ -43,8 +44,9 @@ struct querier_state {
     struct directories *directories;  // service/directories.h; or NULL
     struct manifests *manifests;      // NULL: there is no store, heads have everything
     struct blocks *blocks;
-    struct disk_cache *disk;  // of blocks; NULL: none
-    struct lane *prefetch;    // of jobs that prefetch while heads answer; NULL: no prefetch
+    struct disk_cache *disk;      // of blocks; NULL: none
+    struct peer_readers readers;  // of large readings of blocks
+    struct lane *prefetch;        // of jobs that prefetch while heads answer; NULL: no prefetch
 };
 
 // The work done for all questions of a request.

@@ -218,7 +218,14 @@ static bool read_with(struct reading *r, struct served *v, const struct reconcil
     if (part.n == 0) return true;
     struct block_reads reads = {0};
     const struct block_task task = {v->q, &part, skip ? &skip->rows : NULL, excluded};
-    bool ok = block_read(a->querier->blocks, &a->x->req, &task, r->m, &reads, e);
+    struct peer_readers readers = a->querier->readers;
+    readers.split_bytes = a->config->split_bytes;
+    readers.answer_max = a->config->fetch_max;
+    // Calls to peers carry the tenant of the pieces.
+    str all_tenants = a->x->req.tenant;
+    a->x->req.tenant = v->of->tenant;
+    bool ok = peer_read(&readers, a->querier->blocks, &a->x->req, &task, r->m, &reads, e);
+    a->x->req.tenant = all_tenants;
     count(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
 }

@@ -7,6 +7,9 @@
 #include "codec/pb.h"
 #include "querier/merge/merged_int.h"
 
+// Bytes of symbols or of a vector before they are copied into an answer.
+#define PART_MAX ((size_t)1 << 30)
+
 bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool full_symbols,
                  err *e)
 {
@@ -122,4 +125,26 @@ bool merged_finish(struct merged *m, err *e)
     label_sets_finish(&m->sets);
     label_sets_finish(&m->names);
     return cells_finish(&m->totals, e) && cells_finish(&m->heat, e);
+}
+
+bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err *e)
+{
+    struct buf symbols;
+    struct buf vector;
+    buf_init(&symbols, &m->memory, PART_MAX);
+    buf_init(&vector, &m->memory, PART_MAX);
+    assert(m->there.profiles == 0);
+    bool ok = merged_finish(m, e) && merge_encode(&m->stacks, scratch, &symbols, &vector, e);
+    if (ok) {
+        pb_put_bytes_opt(out, 1, buf_view(&symbols));
+        pb_put_bytes_opt(out, 2, buf_view(&vector));
+        pb_put_u64_opt(out, 3, m->profiles);
+        label_sets_encode(&m->sets, out, 5);
+        label_sets_encode_names(&m->names, out, 6);
+        extent_encode(&m->extent, out, 8);
+        ok = totals_encode(&m->totals, out, 4, e) && heat_encode(&m->heat, out, 9, e);
+    }
+    buf_release(&symbols);
+    buf_release(&vector);
+    return ok;
 }

@@ -44,5 +44,9 @@ void merged_release(struct merged *m);
 // bytes are malformed.
 bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
 
+// Appends the fields of a Partial with all that was added, for another querier. `scratch` has what
+// is needed meanwhile. Statistics are not among them.
+bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err *e) MUST_CHECK;
+
 // Call once after the last add: totals, heat, sets and names come to their order.
 bool merged_finish(struct merged *m, err *e) MUST_CHECK;

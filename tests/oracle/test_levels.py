@@ -12,6 +12,7 @@ from client import unique
 from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, SAYS_SOON, Cluster, Flametree, check_blocks, compact, expire, flush
 from fleet import AWAY, ROUNDS, SEED, Days, Life, Month, Old, OldMonth, disturbed
+from queriers import Queriers
 
 
 def change(rng, f):
@@ -123,14 +124,15 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part):
     lie in heads and in segments, in any combination."""
     rng = random.Random(SEED + part)
     print("seed", SEED)
-    with Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]),
-                 "--compactor.interval=1h", *AT_ONCE, **AWAY) as c:
+    c = Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]), "--compactor.interval=1h", *AT_ONCE, **AWAY)
+    with Queriers(c, peers=1) as q:  # which share every flame graph
         fleet = Days(rng, c.server(), unique("oracle"))
         for regular in disturbed(fleet, c):
             if regular:
                 change(rng, c)
             for _ in range(25):
                 fleet.check_one()
+        assert q.parts("peer") > 0
         check_blocks(c.store)
 
 
