@@ -35,6 +35,7 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 #define TIDY_NS  ((uint64_t)(10 * NS_PER_S))
+#define END_NS   ((uint64_t)(3 * NS_PER_S))  // of one step at the end of the process
 
 // ---- the file
 
@@ -298,12 +299,12 @@ static bool stream_at(struct wal *w, size_t i, struct owned *s)
     return is;
 }
 
-static bool seal_ended(struct wal *w, struct owned *s)
+static bool seal_ended(struct wal *w, struct owned *s, uint64_t limit_ns)
 {
     struct req r;
     err e = {0};
     uint64_t number = 0;
-    objects_req(w, &r, TIDY_NS);
+    objects_req(w, &r, limit_ns);
     bool ok = object_log_seal(w->options.store, &r, s->id, &w->objects->sealer, &number, &e);
     req_release(&r);
     if (!ok) tell("seal", s->id, &e);
@@ -362,8 +363,9 @@ static void put_back(struct wal *w, id128 stream, const struct object_log_shelf 
     lock_give(&w->lock);
 }
 
-// True: only the seal of the stream is left. *covered: nothing of it is needed.
-static bool trim_stream(struct wal *w, struct owned *s, bool *covered)
+// *covered: nothing of the stream is needed. *empty: only its seal is left.
+static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool *covered,
+                        bool *empty)
 {
     struct object_log_shelf shelf = {0};
     struct req r;
@@ -372,7 +374,7 @@ static bool trim_stream(struct wal *w, struct owned *s, bool *covered)
     bool ok = collect(w, s, &shelf, &held, &e);
     uint64_t last = shelf.n ? shelf.v[shelf.n - 1].cut : 0;
     if (ok && shelf.n) {
-        objects_req(w, &r, TIDY_NS);
+        objects_req(w, &r, limit_ns);
         ok = object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
                              w->options.boot_ns(), &e);
         req_release(&r);
@@ -380,10 +382,10 @@ static bool trim_stream(struct wal *w, struct owned *s, bool *covered)
         put_back(w, s->id, &shelf, last);
     }
     if (!ok) tell("delete", s->id, &e);
-    bool empty = ok && !held && shelf.n == 0;
     *covered = ok && !held && s->ended && s->sealed;
+    *empty = *covered && shelf.n == 0;
     object_log_shelf_release(&shelf);
-    return empty && *covered;
+    return ok;
 }
 
 // Takes a stream out of the file, or notes there that it is covered.
@@ -410,17 +412,21 @@ static void note_covered(struct wal *w, id128 id, bool is_gone)
     if (leads) wal_give_lead(w);
 }
 
+// At the end of the process the open stream ends as well, and a store that fails is not waited for
+// again and again.
 void objects_tidy(struct wal *w)
 {
     struct owned s;
+    bool ok = true;
     bool ends = wal_state(w) == WAL_DRAINED;
-    for (size_t i = 0; stream_at(w, i, &s);) {
+    uint64_t limit_ns = ends ? END_NS : TIDY_NS;
+    for (size_t i = 0; (ok || !ends) && stream_at(w, i, &s);) {
         bool covered = false;
         bool empty = false;
-        s.ended = s.ended || ends;
         bool known = !s.old || s.found;  // else it may have cuts that nobody has seen
-        if (known && (s.sealed || !s.ended || seal_ended(w, &s)))
-            empty = trim_stream(w, &s, &covered);
+        s.ended = s.ended || ends;
+        ok = !known || s.sealed || !s.ended || seal_ended(w, &s, limit_ns);
+        ok = ok && (!known || trim_stream(w, &s, limit_ns, &covered, &empty));
         if (covered) note_covered(w, s.id, empty);
         i += !empty;
     }
