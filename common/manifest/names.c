@@ -189,6 +189,20 @@ str name_page(struct arena *a, str tenant, id128 id)
     return arena_printf(a, "v1/%02x/%.*s/page/%s", top_byte(tenant), STR(tenant), text);
 }
 
+// ---- streams
+
+str name_streams(void)
+{
+    return S("v1/streams/");
+}
+
+str name_stream(struct arena *a, id128 stream)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/streams/%s", text);
+}
+
 // ---- data directories
 
 #define NODE_PLAIN_MAX 200

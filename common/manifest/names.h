@@ -5,6 +5,7 @@
 //     v1/cluster                                                  cluster id, format
 //     v1/tenants/<tenant>                                         this tenant has data
 //     v1/closed/<tenant>                                          this tenant is being deleted
+//     v1/streams/<stream>                                         registered streams (stream.h)
 //     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
@@ -61,6 +62,10 @@ str name_roots(struct arena *a, str tenant);  // prefix
 str name_root(struct arena *a, str tenant, uint64_t version);
 bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
 str name_page(struct arena *a, str tenant, id128 id);
+
+// Registered streams.
+str name_streams(void);  // prefix
+str name_stream(struct arena *a, id128 stream);
 
 // Data directories of ingesters. A node whose id could not be a part of a name is there under "~"
 // and 16 hex digits of its hash.

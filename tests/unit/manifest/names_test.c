@@ -34,6 +34,8 @@ static void names_are_what_the_page_says(void **state)
         {name_roots(&a, S("acme")), "v1/bb/acme/live/m/"},
         {name_root(&a, S("acme"), 255), "v1/bb/acme/live/m/00000000000000ff"},
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
+        {name_streams(), "v1/streams/"},
+        {name_stream(&a, stream()), "v1/streams/" STREAM},
         {name_nodes(), "v1/nodes/ingester/"},
         {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
         {name_holding(&a, S("i-1"), stream(), 26),
