@@ -203,14 +203,9 @@ str name_stream(struct arena *a, id128 stream)
     return arena_printf(a, "v1/streams/%s", text);
 }
 
-// ---- data directories
+// ---- former programs
 
 #define NODE_PLAIN_MAX 200
-
-str name_nodes(void)
-{
-    return S("v1/nodes/ingester/");
-}
 
 // Can the node's id be a part of a name as it is? The bytes that a tenant may have are safe there.
 static bool is_plain(str node)
@@ -220,15 +215,8 @@ static bool is_plain(str node)
     return node.n > 0 && node.n <= NODE_PLAIN_MAX && !str_is(node, ".") && !str_is(node, "..");
 }
 
-str name_holdings(struct arena *a, str node)
+str name_former(struct arena *a, str node)
 {
     if (is_plain(node)) return arena_printf(a, "v1/nodes/ingester/%.*s/", STR(node));
     return arena_printf(a, "v1/nodes/ingester/~%016" PRIx64 "/", hash_str(node));
-}
-
-str name_holding(struct arena *a, str node, id128 directory, uint64_t number)
-{
-    char text[ULID_TEXT];
-    ulid_print(directory, text);
-    return arena_printf(a, "%.*s%s.%016" PRIx64, STR(name_holdings(a, node)), text, number);
 }

@@ -10,16 +10,6 @@
 #define STREAM_MAX    ((size_t)4096)
 #define LIST_BYTES    ((size_t)64 << 20)
 
-// Clocks of machines differ: what an ingester of this time takes may be older by that much.
-#define SLACK_NS (INT64_C(3600) * NS_PER_S)
-
-int64_t registered_from_ns(const struct registered_stream *s)
-{
-    int64_t from = 0;
-    if (s->node.n == 0 || __builtin_sub_overflow(s->made_ns, s->rows_age_ns, &from)) return 0;
-    return from > SLACK_NS ? from - SLACK_NS : 0;
-}
-
 static void encode(const struct registered_stream *s, struct buf *out)
 {
     pb_put_u64(out, 1, STREAM_FORMAT);
@@ -29,7 +19,7 @@ static void encode(const struct registered_stream *s, struct buf *out)
     pb_put_bytes(out, 5, str_make(s->directory.b, sizeof s->directory.b));
     pb_put_u64_opt(out, 6, s->log);
     pb_put_fixed64_opt(out, 7, (uint64_t)s->made_ns);
-    pb_put_fixed64_opt(out, 8, (uint64_t)s->rows_age_ns);
+    pb_put_fixed64_opt(out, 8, (uint64_t)s->rows_from_ns);
 }
 
 bool stream_register(struct store *s, struct req *r, const struct registered_stream *v,
@@ -50,6 +40,37 @@ bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e)
 {
     str name = name_stream(&r->arena, stream);
     return arena_ok(&r->arena, e) && store_delete(s, r, name, e);
+}
+
+// ---- objects of former programs
+
+struct former {
+    struct arena *arena;
+    str *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool see_former(void *arg, str name, uint64_t size, err *e)
+{
+    struct former *f = arg;
+    (void)size;
+    if (!arena_grow(f->arena, &f->v, &f->cap, f->n + 1, sizeof *f->v))
+        return arena_fail(f->arena, e);
+    f->v[f->n++] = arena_str(f->arena, name);
+    return arena_ok(f->arena, e);
+}
+
+bool streams_clear_former(struct store *s, struct req *r, str node, err *e)
+{
+    struct former f = {.arena = &r->arena};
+    str prefix = name_former(&r->arena, node);
+    if (!arena_ok(&r->arena, e) || !store_list(s, r, prefix, (str){0}, see_former, &f, e))
+        return err_wrap(e, "list of former data directories");
+    for (size_t i = 0; i < f.n; i++) {
+        if (!store_delete(s, r, f.v[i], e)) return false;
+    }
+    return true;
 }
 
 // ---- listing
@@ -108,7 +129,7 @@ static bool decode(struct arena *a, str bytes, struct registered_stream *out)
     out->address = arena_str(a, pb_text(m->address));
     out->log = m->log;
     out->made_ns = m->made_ns;
-    out->rows_age_ns = m->rows_age_ns;
+    out->rows_from_ns = m->rows_from_ns;
     return !a->exhausted;
 }
 

@@ -26,22 +26,22 @@ enum stream_log {
 
 struct registered_stream {
     id128 stream;
-    str node;             // member id; empty: the object cannot be read
-    id128 boot;           // of the process that registered it
-    str address;          // of its internal listener
-    id128 directory;      // its data directory, which a local log is in
-    uint32_t log;         // enum stream_log, or what a newer program has
-    int64_t made_ns;      // wall clock of the registration
-    int64_t rows_age_ns;  // a profile in it is no older than this when it arrives
+    str node;              // member id; empty: the object cannot be read
+    id128 boot;            // of the process that registered it
+    str address;           // of its internal listener
+    id128 directory;       // its data directory, which a local log is in
+    uint32_t log;          // enum stream_log, or what a newer program has
+    int64_t made_ns;       // wall clock of the registration
+    int64_t rows_from_ns;  // no profile in it is older; 0: not known
 };
-
-// No profile in the stream is older.
-int64_t registered_from_ns(const struct registered_stream *s);
 
 // *existed: it was registered before, maybe with other values, which stay as they were.
 bool stream_register(struct store *s, struct req *r, const struct registered_stream *v,
                      bool *existed, err *e) MUST_CHECK;
 bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e) MUST_CHECK;
+
+// Deletes what programs before had of a node, under v1/nodes/ingester/<node>/.
+bool streams_clear_former(struct store *s, struct req *r, str node, err *e) MUST_CHECK;
 
 // The names alone, ascending; the arena's.
 bool stream_names(struct store *s, struct req *r, struct arena *a, id128 **v, size_t *n,

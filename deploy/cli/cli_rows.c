@@ -7,7 +7,7 @@
 #define RANGED \
     (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT) | ON(IMPORT))
 #define REMOTE                                                                              \
-    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET) | ON(DELETE) | \
+    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(STREAM_LS) | ON(STREAM_SHOW) | ON(STREAM_FORGET) | ON(DELETE) | \
      ON(TENANT_DELETE) | ON(DELETIONS))
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))

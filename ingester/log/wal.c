@@ -241,11 +241,12 @@ static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *brok
     assert(w->led && group);
     // RocksDB's copy of the rows is reserved from our memory, as its batch knows no budget.
     if (!disk_has_room(w, bytes, e) || !mem_reserve(w->options.memory, bytes, e)) return false;
-    struct writing x = {.batch = rocksdb_writebatch_create(), .seq = w->next_seq};
+    struct writing x = {.batch = rocksdb_writebatch_create()};
     buf_init(&x.head, NULL, SIZE_MAX);
     buf_init(&x.news, w->options.memory, SIZE_MAX);
     bool ok = wal_need_cut(w, bytes, e);
     *broken = !ok;
+    x.seq = w->next_seq;  // after that: the cut may be the first one of another stream
     if (ok && w->open->first_seq == 0) ok = put_cut_row(w, x.batch, e);
     if (ok) x.rows = w->open->rows;
     ok = ok && put_group(w, &x, group, bytes, e);

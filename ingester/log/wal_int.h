@@ -131,6 +131,10 @@ struct wal {
     struct wal_stream *streams;
     size_t stream_count;
     size_t stream_cap;
+    id128 begun;             // wal_begun
+    int64_t opened_boot_ns;  // when the open stream began
+    id128 planned;           // the stream after it; zeros: none
+    bool offered;
     uint64_t bytes;
     uint64_t lost_entries;  // of all cuts, those that were dropped too
     uint64_t lost_rows;
@@ -141,9 +145,9 @@ struct wal {
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
-    uint64_t run;                // of the open cut
-    struct wal_mark marked;      // in the file (wal_damage.c)
-    struct wal_mark found_mark;  // of an earlier process; cut 0: none
+    uint64_t run;                    // of the open cut
+    struct wal_mark marked;          // in the file (wal_damage.c)
+    struct wal_mark found_marks[2];  // of an earlier process, ENDED last; cut 0: none
     uint64_t room_until_ns;  // monotonic: until then `room_left` is believed, the disk not asked
     uint64_t room_left;      // bytes of entries that may be written before the disk is asked again
     int64_t wall_ahead_ns;   // wall clock minus boot clock, when last compared
@@ -179,10 +183,11 @@ void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
 bool wal_mend(const char *dir, err *e) MUST_CHECK;
 
 // (wal_damage.c)
-void wal_find_mark(struct wal *w);  // reads the mark, before the first open of the database
+void wal_find_mark(struct wal *w);  // reads the marks, before the first open of the database
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
-void wal_mark(struct wal *w);    // writes how far the newest cut is acknowledged; with the lead
-void wal_expect(struct wal *w);  // after the first open: which seqs the cuts should have
+void wal_mark_end(struct wal *w);  // before another stream begins; with the lead
+void wal_mark(struct wal *w);      // writes how far the newest cut is acknowledged; with the lead
+void wal_expect(struct wal *w);    // after the first open: which seqs the cuts should have
 void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns);  // with w->lock
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 
@@ -203,3 +208,8 @@ bool wal_erase_rest(struct wal *w, bool wait, err *e) MUST_CHECK;
 // Wall clock minus boot clock. Reads both again if the thread stood still between the two, because
 // that would look like a jump of the wall clock.
 int64_t wal_wall_ahead(const struct wal *w);
+
+// (wal_stream.c)
+id128 wal_take_plan(struct wal *w);  // the id of the stream that begins now; with w->lock
+// If a stream was offered, goes over to it. There is no open cut; with the lead.
+bool wal_begin_offered(struct wal *w, err *e) MUST_CHECK;

@@ -31,7 +31,6 @@
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/log.h"
-#include "sys/rand.h"
 
 #include <inttypes.h>
 
@@ -374,21 +373,11 @@ void wal_close(struct wal *w)
     mem_free(NULL, w, sizeof *w);
 }
 
-// Streams sort by name in the order in which they were made, so the name of a new one is above
-// those of all that are held, even if the clock was set back since.
-static id128 next_stream(const struct wal *w)
-{
-    uint8_t random[10];
-    rand_bytes(random, sizeof random);
-    uint64_t ms = (uint64_t)(MAX(w->options.wall_ns(), 0) / NS_PER_MS);
-    for (size_t i = 0; i < w->stream_count; i++)
-        ms = MAX(ms, uuid_ms(w->streams[i].id) + 1);
-    return ulid_make(ms, random);
-}
-
 bool wal_begin(struct wal *w, err *e)
 {
-    struct wal_stream own = {.id = next_stream(w), .state = "open"};
+    lock_take(&w->lock);
+    struct wal_stream own = {.id = wal_take_plan(w), .state = "open"};
+    lock_give(&w->lock);
     char key[META_KEY];
     struct buf value;
     assert(wal_state(w) == WAL_RECOVERED);
@@ -421,6 +410,8 @@ bool wal_begin(struct wal *w, err *e)
     assert(w->state == WAL_RECOVERED);  // the duty thread ends before a drain
     w->next_seq = 1;
     w->next_cut = 1;
+    w->opened_boot_ns = w->options.boot_ns();
+    w->begun = own.id;
     w->state = WAL_OPEN;
     lock_give(&w->lock);
     return true;

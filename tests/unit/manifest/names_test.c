@@ -36,11 +36,8 @@ static void names_are_what_the_page_says(void **state)
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
         {name_streams(), "v1/streams/"},
         {name_stream(&a, stream()), "v1/streams/" STREAM},
-        {name_nodes(), "v1/nodes/ingester/"},
-        {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
-        {name_holding(&a, S("i-1"), stream(), 26),
-         "v1/nodes/ingester/i-1/" STREAM ".000000000000001a"},
-        {name_holdings(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
+        {name_former(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
+        {name_former(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
