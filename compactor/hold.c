@@ -63,7 +63,7 @@ static bool list_streams(struct worker *me, err *e)
     worker_set_req(me, NULL);
     id128 *v = ok ? ARENA_ARRAY(&r.arena, id128, list.n + 1) : NULL;
     if (ok && !v) ok = arena_fail(&r.arena, e);
-    for (size_t i = 0; ok && i < list.n; i++)
+    for (size_t i = 0; v && i < list.n; i++)
         v[i] = list.v[i].stream;
     lock_take(&w->lock);
     // Times before the LIST: the streams of the round were registered by then.
