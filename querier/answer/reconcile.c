@@ -125,6 +125,30 @@ static bool name_unserved(struct reconciling *s, const struct registered_stream 
     return fetch_mark(a->arena, &a->fetched, name, e);
 }
 
+// The list; like the answers of heads it leaves an eighth of the time, if a partial answer is
+// allowed.
+static bool list_streams(struct answer *a, uint64_t not_before, const struct registered **list,
+                         err *e)
+{
+    struct req *r = &a->x->req;
+    uint64_t deadline = r->deadline_mono_ns;
+    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - req_left_ns(r) / 8;
+    bool ok = streams_take(a->querier->streams, r, not_before, list, e);
+    r->deadline_mono_ns = deadline;
+    return ok;
+}
+
+// What was waited for in vain and is answered now is waited for again if it must be.
+static void note_answered(struct reconciling *s, const struct registered *list)
+{
+    struct streams *streams = s->a->querier->streams;
+    for (size_t i = 0; i < list->n; i++) {
+        id128 stream = list->v[i].stream;
+        if (!streams_is_waited(streams, stream)) continue;
+        if (fetch_serves(&s->a->fetched, stream)) streams_waited(streams, stream, false);
+    }
+}
+
 #define UNSERVED_MAX 1024
 #define WAIT_NS      ((uint64_t)200 * NS_PER_MS)
 
@@ -141,8 +165,9 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
     err why = {0};
     *wait = false;
     if (!v) return arena_fail(a->arena, e);
+    note_answered(s, list);
     if (find_unserved(s, list, v, UNSERVED_MAX) == 0) return true;
-    if (!streams_take(streams, r, clock_mono_ns(), &list, &why)) {
+    if (!list_streams(a, clock_mono_ns(), &list, &why)) {
         if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
         return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
     }
@@ -185,14 +210,13 @@ static bool ask_once(struct reconciling *s, str message, err *e)
 static bool ask_all(struct reconciling *s, str message, err *e)
 {
     struct answer *a = s->a;
-    struct streams *streams = a->querier->streams;
     const struct registered *list = NULL;
     err why = {0};
     bool wait = false;
     uint64_t began = a->began_mono_ns;
     uint64_t from = began > STREAMS_SHARED_NS ? began - STREAMS_SHARED_NS : 0;
-    if (!streams) return ask_once(s, message, e);
-    if (!streams_take(streams, &a->x->req, from, &list, &why)) {
+    if (!a->querier->streams) return ask_once(s, message, e);
+    if (!list_streams(a, from, &list, &why)) {
         if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
         if (!fetch_miss(a->arena, &a->fetched, S("object store"), &why, e)) return false;
     }
