@@ -131,7 +131,8 @@ static bool is_worth_it(struct sharing *s, bool *worth, uint64_t *all, err *e)
     uint64_t bytes = 0;
     *worth = false;
     *all = 0;
-    if (s->p->split_bytes == 0 || !t->q->tree.wanted || t->q->stats || t->excluded) return true;
+    if (!s->p->members || s->p->split_bytes == 0) return true;
+    if (!t->q->tree.wanted || t->q->stats || t->excluded) return true;
     if ((t->skip && t->skip->n) || t->plan->n < 2) return true;
     if (!list_readers(s)) return arena_fail(&s->req->arena, e);
     if (s->reader_count < 2) return true;

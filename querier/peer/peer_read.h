@@ -25,10 +25,10 @@
 
 struct peer_readers {
     struct client *client;
-    struct members *members;
-    str self;              // member id of this querier
-    uint64_t split_bytes;  // 0: never
-    size_t answer_max;     // bytes of a share
+    struct members *members;  // NULL: it has no peers
+    str self;                 // member id of this querier
+    uint64_t split_bytes;     // 0: never
+    size_t answer_max;        // bytes of a share
 };
 
 // As block_read. r->tenant is that of the pieces.
