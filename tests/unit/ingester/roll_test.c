@@ -39,7 +39,8 @@ static int set_up(void **state)
     store = memstore_open();
     req_init(&r, RANK_DUTY, NULL, 1 << 22, 0);
     dir_new(dir);
-    at_once = (struct roll_settings){.idle_ns = INT64_MAX, .rows_age_ns = 31 * 86400 * NS_PER_S};
+    at_once =
+        (struct roll_settings){.idle_ns = INT64_MAX, .rows_age_ns = INT64_C(31) * 86400 * NS_PER_S};
     calm = at_once;
     calm.stream_age_ns = INT64_MAX;
     begin();
