@@ -28,12 +28,12 @@ void object_log_landed(struct object_log_shelf *s, const struct object_log_write
 {
     uint64_t number = w->number - 1;
     assert(number > 0 && w->bytes.n == 0);
-    struct object_log_place *last = s->n ? &s->v[s->n - 1] : NULL;
-    if (!last || last->cut != cut) {
-        assert(s->n < s->cap && (!last || last->cut < cut));
-        last = &s->v[s->n++];
-        *last = (struct object_log_place){.cut = cut, .first = number};
+    bool is_new = s->n == 0 || s->v[s->n - 1].cut != cut;
+    if (is_new) {
+        assert(s->n < s->cap && (s->n == 0 || s->v[s->n - 1].cut < cut));
+        s->v[s->n++] = (struct object_log_place){.cut = cut, .first = number};
     }
+    struct object_log_place *last = &s->v[s->n - 1];
     last->last = number;
     if (object_log_may_return(w))
         last->until_boot_ns = MAX(last->until_boot_ns, boot_ns + OBJECT_LOG_LATE_NS);
