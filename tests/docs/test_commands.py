@@ -37,7 +37,6 @@ NOT_HERE = {
     "deploy/run": "it builds and installs packages; tests/deploy runs it",
     "tests/run": "it runs this test",
     "tests/bench/run": "it measures for many minutes and needs a machine of its own",
-    "tests/bench/run formats": "it needs programs of others, and a machine of its own",
     "cmake --preset asan": BUILDS,
     "cmake --build build/asan --target flametree unit.model.tree": BUILDS,
     "cmake --preset fuzz": BUILDS,
