@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from flametree import Flametree
+from flametree import Flametree, store_flags
 
 FIRST_PORT, STEP = 4050, 100  # of the querier of deploy/examples, whose internal listener is one above
 
@@ -26,7 +26,7 @@ class Queriers:
         data = os.path.join(c.folder, "data", name)
         os.makedirs(data)
         m = Flametree("--config", c.config_file("querier"), "--server.id=" + name, "--server.listen=%s:%d" % (c.host, port),
-                      "--internal.listen=%s:%d" % (c.host, port + 1), "--server.data_dir=" + data, *flags,
+                      "--internal.listen=%s:%d" % (c.host, port + 1), "--server.data_dir=" + data, *store_flags(c.folder, []), *flags,
                       program="flametree-querier", data=data, listen=None, cwd=c.folder)
         m.host = c.host
         return m
