@@ -221,7 +221,8 @@ static void put_answer(struct buf *out, const struct explanation *q)
     put_labels(out, q);
     buf_printf(out, ",\"with_id\":%s", q->with_id ? "true" : "false");
     put_number(out, "ingesters", d->member_count);
-    // What holds, how many the rates need, and what is set; 0: all, or not set.
+    // Numbers of ingesters: those in use, those that the rates need, those of the settings. 0: all,
+    // or not set.
     put_number(out, "tenant_ingesters", q->place.tenant_ingesters);
     put_number(out, "tenant_need", q->place.tenant_need);
     put_number(out, "tenant_ingesters_set", (size_t)c->tenant_ingesters);

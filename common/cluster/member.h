@@ -87,7 +87,8 @@ struct member *members_of(struct members *m, struct arena *a, enum member_kind k
 // The same of all kinds, in order of kind, then id.
 struct member *members_all(struct members *m, struct arena *a, size_t *count);
 
-// What is known of a member, for people. Times are of clock_mono_ns; 0: never.
+// A member with its last answer and its last failure, for the page /cluster. Times are of
+// clock_mono_ns; 0: never.
 struct member_facts {
     struct member member;
     bool found;               // by name; else it is in the list

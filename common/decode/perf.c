@@ -32,7 +32,7 @@ struct frame {
     str file;
 };
 
-// What a sample of the profile stands for.
+// The key of a sample: its stack, command and process.
 struct origin {
     str stack;    // collapsed
     str command;  // empty: the text has none

@@ -110,8 +110,8 @@ struct service {
     void (*drain)(void *self, uint64_t deadline_mono_ns);
     void (*stop)(void *self);  // frees self
 
-    // What waits to be done, for GET /cluster: fills rows and returns their number. Any thread.
-    // NULL: nothing ever does.
+    // The backlog of the service, for GET /cluster: fills rows and returns their number. Any
+    // thread. NULL: nothing ever does.
     size_t (*backlog)(void *self, struct service_backlog rows[SERVICE_BACKLOG_MAX]);
 
     // Width of the service's lanes by rank where the settings leave it open; 0: four a processor.

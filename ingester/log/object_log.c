@@ -86,8 +86,8 @@ static enum object_log_put landed(struct object_log_writer *w)
     return OBJECT_LOG_LANDED;
 }
 
-// Whose is the object that has the name? Only its nonce tells: this writer's earlier try may have
-// had its answer lost on the way.
+// Finds out who created the object that has the name, by its nonce. It may be this writer: the
+// answer to an earlier try may have been lost on the way.
 static enum object_log_put whose(struct object_log_writer *w, struct req *r, err *e)
 {
     char bytes[LOG_OBJECT_HEAD_MAX];

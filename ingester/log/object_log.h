@@ -47,7 +47,7 @@
 
 // ---- writing
 
-// What became of a creation.
+// The result of a try to create an object.
 enum object_log_put {
     OBJECT_LOG_LANDED,
     OBJECT_LOG_UNKNOWN,  // *e says why; the same again
@@ -87,7 +87,8 @@ enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, e
 
 // ---- sealing
 
-// Who seals. All tries of one sealer have the same, so that they put the same bytes.
+// The node that seals a stream. All tries of a sealer use the same values, so they put the same
+// bytes.
 struct object_log_sealer {
     str node;
     id128 nonce;
@@ -125,7 +126,7 @@ struct object_log_survey {
     bool sealed;   // it is a seal. Whether that holds, object_log_seal tells
 };
 
-// What there is of a stream: one LIST, and then the heads of all objects. The arena's. Fails with
+// Lists the objects of a stream and reads their heads. *out is the arena's. Fails with
 // data_loss, which names the object, if one is damaged or the objects do not follow each other.
 bool object_log_look(struct store *s, struct req *r, struct arena *a, id128 stream,
                      struct object_log_survey *out, err *e) MUST_CHECK;
@@ -178,8 +179,8 @@ bool object_log_shelf_room(struct object_log_shelf *s, err *e) MUST_CHECK;
 void object_log_landed(struct object_log_shelf *s, const struct object_log_writer *w, uint64_t cut,
                        int64_t boot_ns);
 
-// What a look has found, for the one who adopts a stream. Cuts that are not whole are covered. How
-// often its objects were put, nobody knows.
+// Fills the shelf from a survey, for the node that adopts a stream. Cuts that are not whole are
+// covered. Nobody knows how often the objects were put, so all of them stay OBJECT_LOG_LATE_NS.
 bool object_log_found(struct object_log_shelf *s, const struct object_log_survey *survey,
                       int64_t boot_ns, err *e) MUST_CHECK;
 

@@ -214,7 +214,7 @@ static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
     return ok;
 }
 
-// What of a put is told by metrics.
+// Puts the object in doubt once, and counts it in the metrics.
 enum object_log_put objects_put(struct wal *w, err *e)
 {
     struct req r;
