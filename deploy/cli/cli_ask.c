@@ -202,6 +202,20 @@ void cli_call_release(struct cli_call *call)
     req_release(&call->req);
 }
 
+bool cli_fetch(struct cli *c, const char *method, const char *path, const char *elsewhere,
+               str *body, err *e)
+{
+    struct cli_call call;
+    str bytes = {0};
+    cli_call_start(c, &call, method, path, NULL, (str){0});
+    bool ok = cli_call_wait(c, &call, &bytes, e);
+    // Copied: the body goes with the call.
+    if (ok) *body = arena_str(&c->arena, bytes);
+    if (!ok && call.status == 404) cli_hint(c, "%s", elsewhere);
+    cli_call_release(&call);
+    return ok && arena_ok(&c->arena, e);
+}
+
 // "querier.v1.QuerierService/X?..." is called X, "/ready" is called /ready.
 static str name_of(const char *path)
 {
@@ -213,25 +227,42 @@ static str name_of(const char *path)
 
 // ---- answers
 
+bool cli_read_member(struct json_reader *r, const struct cli_member *v, size_t n)
+{
+    const struct cli_member *m = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (str_is(r->text, v[i].key)) m = &v[i];
+    }
+    if (!m) return json_skip(r);
+    enum json_token t = json_next(r);
+    if (m->text) {
+        *m->text = r->text;
+        return t == JSON_STRING;
+    }
+    if (m->number) return t == JSON_NUMBER && str_u64(r->text, m->number);
+    *m->flag = t == JSON_TRUE;
+    return t == JSON_TRUE || t == JSON_FALSE;
+}
+
+bool cli_read_members(struct json_reader *r, const struct cli_member *v, size_t n)
+{
+    enum json_token t = JSON_FAULT;
+    while ((t = json_next(r)) == JSON_KEY) {
+        if (!cli_read_member(r, v, n)) return false;
+    }
+    return t == JSON_OBJECT_END;
+}
+
 // Reads {"code":"...","message":"..."}; false if it is other JSON. Strings live in the arena.
 static bool error_of(struct arena *a, str body, str *code, str *message)
 {
-    assert(code && message);
+    const struct cli_member members[] = {{.key = "code", .text = code},
+                                         {.key = "message", .text = message}};
     struct json_reader r;
     json_reader_init(&r, a, body);
     *code = *message = (str){0};
-    if (json_next(&r) != JSON_OBJECT) return false;
-    enum json_token t = JSON_FAULT;
-    while ((t = json_next(&r)) == JSON_KEY) {
-        str *to = str_is(r.text, "code") ? code : str_is(r.text, "message") ? message : NULL;
-        if (!to) {
-            if (!json_skip(&r)) return false;
-            continue;
-        }
-        if (json_next(&r) != JSON_STRING) return false;
-        *to = r.text;
-    }
-    return t == JSON_OBJECT_END && (code->n || message->n);
+    return json_next(&r) == JSON_OBJECT && cli_read_members(&r, members, COUNT(members)) &&
+           (code->n || message->n);
 }
 
 // The same of google.rpc.Status, with which requests of OTLP are refused.

@@ -8,6 +8,7 @@
 // expected message is an error like others, and the error shows a piece of the answer.
 #pragma once
 
+#include "codec/json.h"
 #include "deploy/cli/cli.h"
 #include "net/client.h"
 
@@ -40,6 +41,24 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
 // Waits. True: status 200, and *body is borrowed until the release. False: *e describes the answer.
 bool cli_call_wait(struct cli *c, struct cli_call *call, str *body, err *e) MUST_CHECK;
 void cli_call_release(struct cli_call *call);
+
+// A whole call without a body; the answer's lives in c->arena. `elsewhere` is the hint for a node
+// that does not know the path (404).
+bool cli_fetch(struct cli *c, const char *method, const char *path, const char *elsewhere,
+               str *body, err *e) MUST_CHECK;
+
+// Where the value of a JSON member goes: one of text, number and flag is set.
+struct cli_member {
+    const char *key;
+    str *text;
+    uint64_t *number;
+    bool *flag;
+};
+// Reads the value whose key was read last; it is skipped if no member has the key. False: it is of
+// another kind, or the JSON is broken.
+bool cli_read_member(struct json_reader *r, const struct cli_member *v, size_t n) MUST_CHECK;
+// The members of an object whose opening brace was read.
+bool cli_read_members(struct json_reader *r, const struct cli_member *v, size_t n) MUST_CHECK;
 
 // A unary call of the querier; *answer lives in c->arena.
 bool cli_ask(struct cli *c, const char *method, const ProtobufCMessage *question,

@@ -15,22 +15,9 @@
 #define OUTPUT_MAX ((size_t)64 << 20)
 #define PATH_BYTES ((size_t)64 << 10)
 
-static bool fetch(struct cli *c, const char *method, const char *path, str *body, err *e)
-{
-    struct cli_call call;
-    str bytes = {0};
-    cli_call_start(c, &call, method, path, NULL, (str){0});
-    bool ok = cli_call_wait(c, &call, &bytes, e);
-    // Copied: the body goes with the call.
-    if (ok) *body = arena_str(&c->arena, bytes);
-    if (!ok && call.status == 404) {
-        cli_hint(c,
-                 "only a compactor or the all-in-one deletes: give its address with --url, and if "
-                 "it has admin.listen that one");
-    }
-    cli_call_release(&call);
-    return ok && arena_ok(&c->arena, e);
-}
+#define ELSEWHERE                                                                      \
+    "only a compactor or the all-in-one deletes: give its address with --url, and if " \
+    "it has admin.listen that one"
 
 static void put_tenant(const struct cli *c, struct buf *path)
 {
@@ -90,7 +77,7 @@ bool cli_delete(struct cli *c, int *status, err *e)
     buf_init(&path, NULL, PATH_BYTES);
     bool ok = make_path(c, &path, e);
     if (!ok) (void)cli_wrong(status);
-    ok = ok && fetch(c, "POST", path.p, &body, e);
+    ok = ok && cli_fetch(c, "POST", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
     if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
     return print(
@@ -114,7 +101,7 @@ bool cli_tenant_delete(struct cli *c, int *status, err *e)
     buf_z(&path, "/compactor/delete-tenant?tenant=");
     url_encode(&path, tenant);
     buf_byte(&path, '\0');
-    bool ok = buf_ok(&path, e) && fetch(c, "POST", path.p, &body, e);
+    bool ok = buf_ok(&path, e) && cli_fetch(c, "POST", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
     if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
     return print(c,
@@ -135,49 +122,17 @@ struct row {
     uint64_t segments;
 };
 
-// Where the value of a member goes; both are NULL if it is of no use here.
-static void find_member(struct row *row, str key, str **text, uint64_t **number)
-{
-    const struct {
-        const char *key;
-        str *text;
-        uint64_t *number;
-    } members[] = {{"id", &row->id, NULL},
-                   {"made", &row->made, NULL},
-                   {"match", &row->match, NULL},
-                   {"state", &row->state, NULL},
-                   {"objects_left", NULL, &row->objects},
-                   {"blocks_left", NULL, &row->blocks},
-                   {"segments_left", NULL, &row->segments}};
-    *text = NULL;
-    *number = NULL;
-    for (size_t i = 0; i < COUNT(members); i++) {
-        if (!str_is(key, members[i].key)) continue;
-        *text = members[i].text;
-        *number = members[i].number;
-    }
-}
-
 // The members of an object; the opening brace was read.
 static bool read_row(struct json_reader *r, struct row *row)
 {
-    enum json_token t = JSON_FAULT;
-    while ((t = json_next(r)) == JSON_KEY) {
-        str *text = NULL;
-        uint64_t *number = NULL;
-        bool ok = true;
-        find_member(row, r->text, &text, &number);
-        if (text) {
-            ok = json_next(r) == JSON_STRING;
-            *text = r->text;
-        } else if (number) {
-            ok = json_next(r) == JSON_NUMBER && str_u64(r->text, number);
-        } else {
-            ok = json_skip(r);
-        }
-        if (!ok) return false;
-    }
-    return t == JSON_OBJECT_END;
+    const struct cli_member members[] = {{.key = "id", .text = &row->id},
+                                         {.key = "made", .text = &row->made},
+                                         {.key = "match", .text = &row->match},
+                                         {.key = "state", .text = &row->state},
+                                         {.key = "objects_left", .number = &row->objects},
+                                         {.key = "blocks_left", .number = &row->blocks},
+                                         {.key = "segments_left", .number = &row->segments}};
+    return cli_read_members(r, members, COUNT(members));
 }
 
 // Reads on to the first row; false if it is no list of deletions.
@@ -227,7 +182,7 @@ bool cli_deletions(struct cli *c, int *status, err *e)
     buf_z(&path, "/compactor/deletions?");
     put_tenant(c, &path);
     buf_byte(&path, '\0');
-    bool ok = buf_ok(&path, e) && fetch(c, "GET", path.p, &body, e);
+    bool ok = buf_ok(&path, e) && cli_fetch(c, "GET", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
     if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
     buf_init(&out, NULL, OUTPUT_MAX);

@@ -8,21 +8,7 @@
 
 #define OUTPUT_MAX ((size_t)64 << 20)
 #define NODES_PATH "/ingester/nodes"
-
-static bool fetch(struct cli *c, const char *method, const char *path, str *body, err *e)
-{
-    struct cli_call call;
-    str bytes = {0};
-    cli_call_start(c, &call, method, path, NULL, (str){0});
-    bool ok = cli_call_wait(c, &call, &bytes, e);
-    // Copied: the body goes with the call.
-    if (ok) *body = arena_str(&c->arena, bytes);
-    // 0 if there was no answer at all.
-    if (!ok && call.status == 404)
-        cli_hint(c, "only an ingester or the all-in-one knows: give its address with --url");
-    cli_call_release(&call);
-    return ok && arena_ok(&c->arena, e);
-}
+#define ELSEWHERE  "only an ingester or the all-in-one knows: give its address with --url"
 
 static bool print(struct cli *c, str text, err *e)
 {
@@ -46,28 +32,11 @@ struct row {
 // The members of an object; the opening brace was read.
 static bool read_row(struct json_reader *r, struct row *row)
 {
-    const struct {
-        const char *key;
-        str *to;
-    } fields[] = {{"node", &row->node},
-                  {"directory", &row->directory},
-                  {"made", &row->made},
-                  {"address", &row->address}};
-    assert(row);
-    enum json_token t = JSON_FAULT;
-    while ((t = json_next(r)) == JSON_KEY) {
-        str *to = NULL;
-        for (size_t i = 0; i < COUNT(fields); i++) {
-            if (str_is(r->text, fields[i].key)) to = fields[i].to;
-        }
-        if (!to) {
-            if (!json_skip(r)) return false;
-            continue;
-        }
-        if (json_next(r) != JSON_STRING) return false;
-        *to = r->text;
-    }
-    return t == JSON_OBJECT_END;
+    const struct cli_member members[] = {{.key = "node", .text = &row->node},
+                                         {.key = "directory", .text = &row->directory},
+                                         {.key = "made", .text = &row->made},
+                                         {.key = "address", .text = &row->address}};
+    return cli_read_members(r, members, COUNT(members));
 }
 
 // Reads on to the value of an object's first key; false if it is not a `kind`.
@@ -100,7 +69,7 @@ bool cli_node_ls(struct cli *c, int *status, err *e)
     str body = {0};
     struct buf out;
     (void)status;
-    if (!fetch(c, "GET", NODES_PATH, &body, e)) return false;
+    if (!cli_fetch(c, "GET", NODES_PATH, ELSEWHERE, &body, e)) return false;
     if (cli_wants_json(c)) return print(c, body, e);
     buf_init(&out, NULL, OUTPUT_MAX);
     bool ok = put_rows(c, body, &out) || err_set(e, ERR_UNKNOWN, "%.*s%s: no list of directories",
@@ -134,9 +103,9 @@ bool cli_node_forget(struct cli *c, int *status, err *e)
         buf_z(&path, "&directory=");
         url_encode(&path, directory);
     }
-    // For fetch(), which takes text that ends with NUL.
+    // For cli_fetch, which takes text that ends with NUL.
     buf_byte(&path, '\0');
-    bool ok = buf_ok(&path, e) && fetch(c, "POST", path.p, &body, e);
+    bool ok = buf_ok(&path, e) && cli_fetch(c, "POST", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
     struct json_reader r;
     uint64_t n = 0;

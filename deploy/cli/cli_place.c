@@ -11,6 +11,10 @@
 #define OUTPUT_MAX ((size_t)16 << 20)
 #define PATH_BYTES ((size_t)64 << 10)
 
+#define ELSEWHERE                                                                \
+    "only a distributor or the all-in-one places series: give its address with " \
+    "--url, and if it has admin.listen that one"
+
 struct row {
     str ingester;
     str address;
@@ -66,46 +70,15 @@ static bool make_path(struct cli *c, struct buf *path, int *status, err *e)
     return buf_ok(path, e);
 }
 
-static bool fetch(struct cli *c, const char *path, str *body, err *e)
-{
-    struct cli_call call;
-    str bytes = {0};
-    cli_call_start(c, &call, "GET", path, NULL, (str){0});
-    bool ok = cli_call_wait(c, &call, &bytes, e);
-    // Copied: the body goes with the call.
-    if (ok) *body = arena_str(&c->arena, bytes);
-    if (!ok && call.status == 404)
-        cli_hint(c, "only a distributor or the all-in-one places series: give its address with "
-                    "--url, and if it has admin.listen that one");
-    cli_call_release(&call);
-    return ok && arena_ok(&c->arena, e);
-}
-
 // ---- reading
 
 static bool read_row(struct json_reader *r, struct row *row)
 {
-    const struct {
-        const char *key;
-        str *to;
-    } fields[] = {{"ingester", &row->ingester},
-                  {"address", &row->address},
-                  {"state", &row->state},
-                  {"of", &row->of}};
-    enum json_token t = JSON_FAULT;
-    while ((t = json_next(r)) == JSON_KEY) {
-        str *to = NULL;
-        for (size_t i = 0; i < COUNT(fields); i++) {
-            if (str_is(r->text, fields[i].key)) to = fields[i].to;
-        }
-        if (!to) {
-            if (!json_skip(r)) return false;
-            continue;
-        }
-        if (json_next(r) != JSON_STRING) return false;
-        *to = r->text;
-    }
-    return t == JSON_OBJECT_END;
+    const struct cli_member members[] = {{.key = "ingester", .text = &row->ingester},
+                                         {.key = "address", .text = &row->address},
+                                         {.key = "state", .text = &row->state},
+                                         {.key = "of", .text = &row->of}};
+    return cli_read_members(r, members, COUNT(members));
 }
 
 static bool read_rows(struct cli *c, struct json_reader *r, struct place *p)
@@ -120,15 +93,10 @@ static bool read_rows(struct cli *c, struct json_reader *r, struct place *p)
     return t == JSON_ARRAY_END;
 }
 
-// The value of a key that is text, a number or a flag; others are skipped.
-static bool read_value(struct json_reader *r, struct place *p, str key)
+// The value of the key that was read.
+static bool read_value(struct json_reader *r, struct place *p)
 {
-    const struct {
-        const char *key;
-        str *text;
-        uint64_t *number;
-        bool *flag;
-    } fields[] = {
+    const struct cli_member members[] = {
         {.key = "distributor", .text = &p->distributor},
         {.key = "tenant", .text = &p->tenant},
         {.key = "service", .text = &p->service},
@@ -147,18 +115,7 @@ static bool read_value(struct json_reader *r, struct place *p, str key)
         {.key = "past_unknown", .flag = &p->past_unknown},
         {.key = "with_id", .flag = &p->with_id},
     };
-    for (size_t i = 0; i < COUNT(fields); i++) {
-        if (!str_is(key, fields[i].key)) continue;
-        enum json_token t = json_next(r);
-        if (fields[i].text) {
-            *fields[i].text = r->text;
-            return t == JSON_STRING;
-        }
-        if (fields[i].number) return t == JSON_NUMBER && str_u64(r->text, fields[i].number);
-        *fields[i].flag = t == JSON_TRUE;
-        return t == JSON_TRUE || t == JSON_FALSE;
-    }
-    return json_skip(r);
+    return cli_read_member(r, members, COUNT(members));
 }
 
 static bool read_place(struct cli *c, str body, struct place *p)
@@ -168,8 +125,7 @@ static bool read_place(struct cli *c, str body, struct place *p)
     json_reader_init(&r, &c->arena, body);
     if (json_next(&r) != JSON_OBJECT) return false;
     while ((t = json_next(&r)) == JSON_KEY) {
-        str key = r.text;
-        bool ok = str_is(key, "order") ? read_rows(c, &r, p) : read_value(&r, p, key);
+        bool ok = str_is(r.text, "order") ? read_rows(c, &r, p) : read_value(&r, p);
         if (!ok) return false;
     }
     return t == JSON_OBJECT_END && p->n > 0;
@@ -271,7 +227,7 @@ bool cli_place(struct cli *c, int *status, err *e)
     struct buf out;
     str body = {0};
     buf_init(&out, NULL, PATH_BYTES);
-    bool ok = make_path(c, &out, status, e) && fetch(c, out.p, &body, e);
+    bool ok = make_path(c, &out, status, e) && cli_fetch(c, "GET", out.p, ELSEWHERE, &body, e);
     buf_release(&out);
     if (!ok) return false;
     buf_init(&out, NULL, OUTPUT_MAX);
