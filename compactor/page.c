@@ -215,9 +215,12 @@ static void put_health(struct buf *out, size_t tenants, size_t ill)
 static void put_held(struct buf *out, const struct work *w, size_t held)
 {
     char text[STATUS_TEXT];
-    buf_printf(out, "; %zu raw block%s past %s time, until ingesters have flushed: ", held,
+    buf_printf(out, "; %zu raw block%s past %s time, until streams have ended: ", held,
                held == 1 ? " is" : "s are", held == 1 ? "its" : "their");
-    html_text(out, w->watch.dirs[0].directory);
+    char stream[ULID_TEXT];
+    ulid_print(w->watch.streams[0], stream);
+    buf_printf(out, "stream %s of ", stream);
+    html_text(out, hold_node(w, w->watch.streams[0]));
     if (w->watch.count > 1) buf_printf(out, " and %zu more", w->watch.count - 1);
     buf_printf(out, ", since %s", status_time(text, w->watch.begun_wall_ns));
 }

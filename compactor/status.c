@@ -183,15 +183,17 @@ static uint64_t backlog(const struct work *w, bool *inspected)
     return n;
 }
 
-// Data directories of ingesters that hold retirement back.
+// Streams of ingesters that hold retirement back.
 static void put_waits(struct buf *out, const struct work *w)
 {
     char text[STATUS_TEXT];
     if (w->watch.count == 0) return;
-    buf_z(out, "\"awaited_directories\":[");
+    buf_z(out, "\"awaited_streams\":[");
     for (size_t i = 0; i < w->watch.count; i++) {
-        buf_z(out, i ? ",{\"directory\":" : "{\"directory\":");
-        json_put_string(out, w->watch.dirs[i].directory);
+        char stream[ULID_TEXT];
+        ulid_print(w->watch.streams[i], stream);
+        buf_printf(out, "%s{\"stream\":\"%s\",\"node\":", i ? "," : "", stream);
+        json_put_string(out, hold_node(w, w->watch.streams[i]));
         put_time(out, "since", status_time(text, w->watch.begun_wall_ns));
         buf_byte(out, '}');
     }

@@ -5,14 +5,21 @@
 // Two ingesters may have acknowledged the same row. The second copy is recognised by the leaf that
 // has the first one. So a leaf stays until all rows are in listed segments that any ingester had
 // acknowledged when a plan first wanted the leaf gone. No clock tells when that is, but the
-// numbered objects of each data directory do (manifest/holding.h):
+// registered streams do (manifest/stream.h):
 //
 //     1. a plan wants leaves gone: they are noted, with the number of the round to come (wish)
-//     2. a LIST begins that round: each directory with its highest number (watch)
-//     3. later LISTs: a directory that has two numbers more, a lower one, or none, has flushed what
-//        it held when the round began
-//     4. all directories have: the round is over, and a plan over a snapshot that is taken from now
-//        on may let the leaves go
+//     2. a LIST begins that round: the streams that are registered (watch)
+//     3. later LISTs: a stream that is gone has flushed all that was ever acknowledged in it
+//     4. all are gone: the round is over, and a plan over a snapshot that is taken from now on may
+//        let the leaves go
+//
+// Why this is exact: a row that was acknowledged before the LIST of step 2 began was acknowledged
+// in a stream that was registered by then. If the LIST shows the stream, step 4 waits for it. If it
+// does not, the registration was taken back before, and that is done only once the stream is closed
+// and each row of it is in a segment or leaf. Rows that come later into streams of the round make
+// the round longer, never wrong. Rounds end although pushes go on, because ingesters begin a new
+// stream every ingester.stream_age (ingester/roll.h). A stream that a person gave up (`flametree
+// stream forget`) counts as gone: its rows are lost.
 //
 // A row acknowledged only after a plan wanted its leaf gone is a repetition that comes later than
 // raw_retention (and later than the time for which any leaf stays). Ids do not protect against
@@ -24,11 +31,10 @@
 
 #include "base/arena.h"
 #include "base/ulid.h"
-#include "manifest/holding.h"
 
 struct watch {
-    struct arena arena;       // of dirs
-    struct holding_at *dirs;  // those of the round that have not flushed yet
+    struct arena arena;  // of streams
+    id128 *streams;      // those of the round that were not gone yet
     size_t count;
     uint64_t begun;         // rounds that have begun
     uint64_t over;          // rounds that have ended; equal to begun: none is under way
@@ -39,12 +45,11 @@ struct watch {
 void watch_init(struct watch *w, struct mem_budget *memory);
 void watch_release(struct watch *w);
 
-// Takes the result of a LIST that began at wall_ns: directories with their highest numbers, in any
-// order. If no round is under way, or this ends it, a new one begins. Fails with
-// resource_exhausted; then none begins. The caller sets `listing` before the LIST and clears it
-// after this call: leaves noted in between wait for a round that begins later.
-bool watch_saw(struct watch *w, int64_t wall_ns, const struct holding_at *v, size_t n,
-               err *e) MUST_CHECK;
+// Takes the result of a LIST that began at wall_ns: streams in the order of their ids. If no round
+// is under way, or this ends it, a new one begins. Fails with resource_exhausted; then none begins.
+// The caller sets `listing` before the LIST and clears it after this call: leaves noted in between
+// wait for a round that begins later.
+bool watch_saw(struct watch *w, int64_t wall_ns, const id128 *v, size_t n, err *e) MUST_CHECK;
 
 #define WISH_MAX 8192  // leaves
 

@@ -484,6 +484,7 @@ void work_free(struct work *w)
     mem_free(&w->memory, w->resting, w->resting_cap * sizeof(struct tenant_work *));
     map_release(&w->by_name);
     watch_release(&w->watch);
+    registered_release(&w->streams);
     mem_must_free(w->workers);
     mem_must_free(w->scratch);
     cond_release(&w->wake);
@@ -538,7 +539,7 @@ void work_gauges(struct work *w)
     }
     metric_set(&compactor_failing, (int64_t)failing);
     metric_set(&compactor_held_leaves, (int64_t)leaves);
-    metric_set(&compactor_holdings_wait, wait / NS_PER_S);
+    metric_set(&compactor_streams_wait, wait / NS_PER_S);
     metric_set(&compactor_left_out, (int64_t)left_out);
     int64_t age = oldest == INT64_MAX ? 0 : now_ns - oldest;
     metric_set(&compactor_lag, MAX(age, 0) / NS_PER_S);

@@ -25,6 +25,7 @@
 #include "compactor/share.h"
 #include "compactor/watch.h"
 #include "compactor/work.h"
+#include "manifest/stream.h"
 #include "sys/lock.h"
 #include "sys/thread.h"
 
@@ -241,10 +242,11 @@ struct work {
     bool shared;             // the store had too much: tenants have their parts (limit.c)
     uint64_t share_mono_ns;  // not before this time there are new parts
     struct watch watch;
-    int64_t round_boot_ns;  // when its round began
-    bool leaves_wait;       // leaves wait until ingesters have flushed what they held
+    struct registered streams;  // the list that the watch saw last
+    int64_t round_boot_ns;      // when its round began
+    bool leaves_wait;           // leaves wait until ingesters have flushed what they held
     uint64_t next_hold_mono_ns;
-    char told[256];  // the data directory that the notice names; belongs to the worker that looks
+    char told[ULID_TEXT];  // the stream that the notice names; belongs to the worker that looks
 };
 
 struct tenant_work *work_tenant(struct work *w, str name);  // under the lock; NULL: no memory
@@ -360,7 +362,8 @@ struct hold {  // of a plan
     uint64_t over;
     bool granted;
 };
-bool hold_may_go(void *arg, id128 leaf);  // arg: struct hold
+str hold_node(const struct work *w, id128 stream);  // its ingester; lent, under the lock
+bool hold_may_go(void *arg, id128 leaf);            // arg: struct hold
 void hold_note(struct work *w, struct tenant_work *t, const struct hold *h,
                const struct plan *plan);
 

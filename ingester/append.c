@@ -14,9 +14,10 @@
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/flush/flush.h"
-#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/roll.h"
+#include "ingester/streams.h"
 #include "manifest/names.h"
 #include "sys/clock.h"
 
@@ -80,6 +81,8 @@ static bool check_series(const struct batch *b, err *e)
 static bool check_ages(struct append *a, const struct batch *b, err *e)
 {
     int64_t age = ingester_settings(a->in)->head_age;
+    // Registrations of streams say how old their profiles are at most (roll.h).
+    if (a->in->roll) age = MIN(age, roll_rows_age(a->in->roll));
     int64_t now = clock_wall_ns();
     for (uint32_t i = 0; i < b->record_count; i++) {
         int64_t old = 0;
@@ -228,17 +231,27 @@ static void answer(struct append *a, const struct wal_place *place, struct buf *
     if (ingester_settings(a->in)->lexicon_memory > 0) pb_put_u64_opt(out, 4, 1);
 }
 
+// The rows may be in the log: when the push is repeated they are known by their ids.
+static bool refuse_unregistered(struct append *a, err *e)
+{
+    // A log that is not open says so itself.
+    struct wal_place place = {0};
+    a->reason = "stream";
+    if (!wal_position(a->in->wal, &place, e)) return false;
+    if (a->in->streams) return streams_blame(a->in->streams, e);
+    return err_set(e, ERR_UNAVAILABLE, "the stream is not registered in the store yet");
+}
+
 static bool run_append(struct append *a, str message, struct buf *out, err *e)
 {
     struct wal_place place = {0};
     assert(a->n == 0);
     a->reason = "log";
     FAULT("append.stage.before");
-    // Before any work: without its object in the store the loss of this directory would go
-    // unnoticed.
-    if (!holdings_noted(a->in->holdings, e)) return false;
-    if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !make_room(a, out, e) ||
-        !stage(a, e)) {
+    if (!wal_position(a->in->wal, &place, e)) return false;
+    // Before any work: nothing is acknowledged in a stream that the store does not know.
+    if (a->in->roll && !roll_is_open(a->in->roll)) return refuse_unregistered(a, e);
+    if (!check(a, message, e) || !make_room(a, out, e) || !stage(a, e)) {
         return false;
     }
     stuck_enter(&a->in->appends);  // from here to stuck_leave a disk that hangs is noticed
@@ -256,8 +269,13 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     }
     FAULT("append.apply.before");
     publish(a, place.cut);
+    // Asked again: the log may have been opened again meanwhile, in another stream. The pin keeps
+    // the stream from ending.
+    bool admitted = !a->in->roll || (place.cut ? roll_admits(a->in->roll, place.stream)
+                                               : roll_is_open(a->in->roll));
     // After the rows are in the head: a cut without pins may be flushed and dropped.
     if (place.cut) wal_unpin(a->in->wal, place.cut);
+    if (!admitted) return refuse_unregistered(a, e);
     arena_use_spare(&a->req->arena);
     // Asked again: a deletion that began meanwhile counts on it that nothing is acknowledged now.
     a->reason = "closed";

@@ -4,7 +4,7 @@
 // (docs/decisions/0020-deletion-of-tenants.md).
 //
 // The store has an object for each (v1/closed/<tenant>). It is listed with each inspection of
-// holdings.c, and at once when a compactor asks (IngesterService/Closed): a deletion begins when
+// streams.c, and at once when a compactor asks (IngesterService/Closed): a deletion begins when
 // all ingesters have answered it. An append asks twice, before it stores anything and before it
 // acknowledges. So what was acknowledged was stored before that answer, and a deletion that begins
 // after it has all of it.

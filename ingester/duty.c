@@ -12,6 +12,7 @@
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/streams.h"
 #include "service/process.h"
 #include "sys/clock.h"
 
@@ -74,6 +75,7 @@ static void reopen(struct ingester *in)
     assert(in->phase == INGESTER_REOPENING);  // this thread sets it
     bool ok = wal_state(in->wal) != WAL_BROKEN || wal_recover(in->wal, &e);
     if (ok && replay_run(in, &e) && wal_begin(in->wal, &e)) {
+        streams_wake(in->streams);
         set_phase(in, INGESTER_READY, NULL);
         log_info(NULL, "log.reopened", "cuts=%zu", wal_cuts(in->wal, NULL, 0));
         return;
@@ -246,6 +248,7 @@ void *duty_main(void *arg)
     if (in->flush) flush_recall(in->flush);
     // The last step before pushes: until now the state of the log refused them.
     bool begun = wal_begin(in->wal, &e);
+    streams_wake(in->streams);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
     while (!duty_is_over(in)) {
         wait(in);

@@ -5,9 +5,10 @@
 
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/flush/flush.h"
-#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/roll.h"
+#include "ingester/streams.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
@@ -97,6 +98,7 @@ static void set_gauges(void *arg)
     metric_set(&ingester_log_waiting_limit, is_in_store(c) ? (int64_t)c->log_waiting_bytes : 0);
     count_streams(in);
     if (in->flush) flush_gauges(in->flush);
+    streams_gauges(in->streams);
 }
 
 // ---- life
@@ -207,10 +209,11 @@ static bool start(const struct process *process, void **self, err *e)
         if (in->flush) in->closings = closings_new(flush_manifests(in->flush));
         ok = in->flush && flush_start(in->flush, e);
     }
-    // Last but for the duty thread: it needs the log for the times of its cuts.
-    ok = ok && holdings_start(in, &in->holdings, e);
+    // Last but for the duty thread: it needs the log, whose streams it registers.
+    ok = ok && streams_start(in, &in->streams, e);
+    if (ok) in->roll = streams_roll(in->streams);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
-        holdings_stop(in->holdings, false);
+        streams_stop(in->streams);
         if (in->flush) flush_drain(in->flush, 0);  // ends its thread at once
         release(in);
         return false;
@@ -263,8 +266,13 @@ static bool ready(void *self, struct buf *why)
     lock_give(&in->lock);
     if (!open) buf_printf(why, "opening the log again: %s", e.msg);
     if (!open) return false;
-    open = holdings_inspected(in->holdings) && holdings_noted(in->holdings, &e);
-    if (!open) buf_z(why, e.code ? e.msg : "asking the store for data directories of this id");
+    open = streams_inspected(in->streams);
+    if (!open) {
+        buf_z(why, "asking the store for the streams of this id");
+        return false;
+    }
+    open = !in->roll || roll_is_open(in->roll);
+    if (!open) buf_z(why, streams_blame(in->streams, &e) ? "" : e.msg);
     return open;
 }
 
@@ -278,13 +286,15 @@ static void drain(void *self, uint64_t deadline_mono_ns)
     lock_give(&in->lock);
     if (!first) return;
     // The duty thread ends before the log drains, as it may be opening the log. The log drains
-    // before the flush, which then sees every cut closed. The object of the directory goes last,
-    // and only if nothing is left in the log.
+    // before the flush, which then sees every cut closed. Registrations of streams of which nothing
+    // is left in the log go last.
     thread_join(in->duty);
     wal_drain(in->wal);
     if (in->flush) flush_drain(in->flush, deadline_mono_ns);
-    holdings_stop(in->holdings, wal_count(in->wal).bytes == 0);
-    in->holdings = NULL;
+    wal_end(in->wal);
+    in->roll = NULL;
+    streams_stop(in->streams);
+    in->streams = NULL;
 }
 
 static void stop(void *self)
@@ -339,12 +349,12 @@ static const struct http_route public_http[] = {
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
     {.verbs = "GET,HEAD",
-     .path = "/ingester/nodes",
-     .run = ingester_get_nodes,
+     .path = "/ingester/streams",
+     .run = ingester_get_streams,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
     {.verbs = "POST",
-     .path = "/ingester/nodes/forget",
+     .path = "/ingester/streams/forget",
      .run = ingester_post_forget,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},

@@ -31,7 +31,8 @@ struct ingester {
     struct head *head;
     struct wal *wal;
     struct flush *flush;        // NULL: no store; cuts are dropped by age
-    struct holdings *holdings;  // NULL: no store
+    struct streams *streams;    // NULL: no store
+    struct roll *roll;          // of the streams; NULL: none is registered
     struct closings *closings;  // NULL: no store
     char *dir;
     pthread_t duty;
@@ -58,7 +59,7 @@ rpc_fn ingester_streams;
 rpc_fn ingester_closed;       // closings.c
 http_fn ingester_post_flush;  // flush_http.c
 http_fn ingester_get_cuts;
-http_fn ingester_get_nodes;  // node_http.c
+http_fn ingester_get_streams;  // stream_http.c
 http_fn ingester_post_forget;
 
 // An append without its HTTP exchange, for tests: bytes of AppendRequest in, of AppendResponse out.

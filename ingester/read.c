@@ -17,9 +17,10 @@
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/flush/flush.h"
-#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/roll.h"
+#include "ingester/streams.h"
 #include "model/slot.h"
 #include "sys/clock.h"
 
@@ -327,8 +328,12 @@ static bool put_own_stream(struct read *r, err *e)
     // The newest stream comes last. One that begins between the two calls is not named: its rows
     // come too late for this answer anyway.
     n = MIN(n, wal_streams(r->in->wal, v, n));
-    if (n) put_stream(r->out, 1, &v[n - 1], r->in->process->id);
-    return read_loose(r, n ? &v[n - 1] : NULL, e);
+    if (n == 0) return read_loose(r, NULL, e);
+    // Under one name while streams come and go: rounds of one query refer to it.
+    id128 begun = wal_begun(r->in->wal);
+    if (!id128_eq(begun, (id128){0})) v[n - 1].id = begun;
+    put_stream(r->out, 1, &v[n - 1], r->in->process->id);
+    return read_loose(r, &v[n - 1], e);
 }
 
 static bool put_cuts(struct read *r, err *e)
@@ -372,6 +377,41 @@ static void put_damaged(struct read *r)
     }
 }
 
+static void put_served(struct buf *out, id128 stream, int64_t oldest_ns)
+{
+    size_t mark = pb_begin(out, 19);
+    pb_put_bytes(out, 1, str_make(stream.b, sizeof stream.b));
+    pb_put_fixed64_opt(out, 2, (uint64_t)oldest_ns);
+    pb_end(out, mark);
+}
+
+// Names the streams of which nothing is missing in the answer: those of the log, the next one, and
+// those that have ended and are still registered, which have nothing that is not in segments.
+static bool put_serves(struct read *r, err *e)
+{
+    struct arena *a = &r->req->arena;
+    struct wal *wal = r->in->wal;
+    size_t cap = wal_serves(wal, NULL, 0) + 2;
+    struct wal_served *v = ARENA_ARRAY(a, struct wal_served, cap);
+    if (!v) return arena_fail(a, e);
+    size_t n = wal_serves(wal, v, cap);
+    // More than two at once: the querier waits and asks again.
+    if (n > cap) n = 0;
+    for (size_t i = 0; i < n; i++)
+        put_served(r->out, v[i].stream, v[i].oldest_ns);
+    id128 *ids = NULL;
+    size_t count = 0;
+    if (!r->in->roll) return true;
+    if (!roll_ids(r->in->roll, a, &ids, &count, e)) return false;
+    for (size_t i = 0; i < count; i++) {
+        bool named = false;
+        for (size_t k = 0; k < n && !named; k++)
+            named = id128_eq(v[k].stream, ids[i]);
+        if (!named) put_served(r->out, ids[i], 0);
+    }
+    return true;
+}
+
 static bool put_members(struct read *r, err *e)
 {
     size_t n = 0;
@@ -387,7 +427,7 @@ static bool put_members(struct read *r, err *e)
         const id128 *directory = &process->identity->directory;
         pb_put_bytes(r->out, 18, str_make(directory->b, sizeof directory->b));
     }
-    holdings_put(r->in->holdings, a, &r->query, r->out);
+    streams_put(r->in->streams, a, &r->query, r->out);
     return arena_ok(a, e);
 }
 
@@ -425,7 +465,7 @@ static bool answer(struct read *r, err *e)
     pb_end(r->out, mark);
     // Outside the pin, which must be short: readers hold up the drop of flushed rows.
     put_damaged(r);
-    return ok && put_members(r, e) && buf_ok(r->out, e);
+    return ok && put_serves(r, e) && put_members(r, e) && buf_ok(r->out, e);
 }
 
 bool read_run(struct ingester *in, struct req *req, str message, struct buf *out, err *e)

@@ -1,46 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// roll.h - numbered objects in the store that say how far a data directory is flushed
-// (manifest/holding.h).
+// roll.h - keeps the registrations in the store (manifest/stream.h) in step with the streams of the
+// log, and takes the log from one stream to the next.
 //
-//     number n is created        all that was acknowledged by then, and for an interval more,
-//                                lies in cuts that are marked
-//     all marked cuts are gone   number n + 1 is created, those before n are deleted
+//     a stream begins, or is planned    it is registered
+//     a while later                     pushes in it may be acknowledged (roll_admits)
+//     the open stream is old            the next one, registered ahead, is offered to the log
+//     its last cut has left the log     its registration is taken back
 //
-// A cut leaves the log once segments have its rows. So number n + 1 says: everything is flushed
-// that was acknowledged before the creation of number n had returned. The interval before the
-// marking gives a process that stood still time to store what was sent to it meanwhile.
+// So a row that was acknowledged and is in no segment is in a registered stream. Streams end after
+// a while although they could go on for ever, because compactors wait for their ends: once all
+// streams are gone that were registered at some moment, all is flushed that was acknowledged before
+// (compactor/watch.h).
 //
-// One thread at a time.
+// The while (settle) is longer than the time for which queriers share a list of streams, so none of
+// them misses a stream that has rows. Pushes do not wait for it: the next stream is registered
+// while the one before is open.
+//
+// roll_admits may be called by any thread, the others by one at a time.
 #pragma once
 
 #include "ingester/log/wal.h"
-#include "manifest/holding.h"
+#include "manifest/stream.h"
+#include "sys/lock.h"
 
-struct roll_cut {
+struct rolled {
     id128 stream;
-    uint64_t number;
+    bool registered;
+    bool admitted;
+    int64_t since_boot_ns;  // when the store had answered
+    int64_t rows_age_ns;    // what the registration promises of its profiles
+    int64_t made_ns;
 };
 
 struct roll {
-    uint64_t number;   // the highest that is known to be there; 0: none
-    int64_t since_ns;  // boot clock when that became known
-    bool has_marked;
-    struct roll_cut *marked;
-    size_t marked_count;
-    size_t marked_bytes;
+    struct wal *wal;
+    struct store *store;
+    struct registered_stream own;  // what all registrations of this process have in common
+    struct lock lock;              // of the rest
+    struct rolled *v;
+    size_t n;
+    size_t cap;
 };
 
+struct roll_settings {
+    int64_t stream_age_ns;  // a stream ends at this age,
+    int64_t idle_ns;        // or when it had no entry for so long
+    int64_t settle_ns;
+    int64_t rows_age_ns;  // a profile is no older when it arrives
+    int64_t after_ns;     // registrations have a later time than this
+};
+
+// own->node is the caller's and lives as long.
+void roll_init(struct roll *l, struct wal *wal, struct store *s,
+               const struct registered_stream *own);
 void roll_release(struct roll *l);
 
-// Notes that this number is in the store, created by this process or by an earlier one with the
-// same directory. What an earlier process left in the log is marked like everything else.
-void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns);
+// Takes a list of the store: registrations of this directory that an earlier process left. Those
+// whose stream the log does not have are empty; roll_step takes them back. Streams of the log that
+// are not in the list count as not registered. The list must not be older than the last roll_step.
+bool roll_saw(struct roll *l, const struct registered *list, err *e) MUST_CHECK;
 
-// Whether the next number is due. Marks cuts when it is time to.
-bool roll_is_due(struct roll *l, struct wal *wal, int64_t boot_ns, int64_t interval_ns);
+// Does what is due. *soon_ns: when to call again at the latest, from now on; INT64_MAX: as usual.
+// False: the store or the log failed; call again later.
+bool roll_step(struct roll *l, struct req *r, const struct roll_settings *t, int64_t *soon_ns,
+               err *e) MUST_CHECK;
 
-// If the next number is due, creates it and deletes those before the last two, number 0 as well.
-// own: the other fields of the object. False: the store failed; try again later.
-bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
-               const struct holding *own, int64_t interval_ns, err *e) MUST_CHECK;
+// The process ends: takes back the registrations of streams of which the log has nothing.
+bool roll_end(struct roll *l, struct req *r, err *e) MUST_CHECK;
+
+// The streams that it has registered, or is about to; the arena's.
+bool roll_ids(struct roll *l, struct arena *a, id128 **v, size_t *n, err *e) MUST_CHECK;
+
+// Whether rows of this stream may be acknowledged.
+bool roll_admits(struct roll *l, id128 stream);
+
+// Whether pushes may be acknowledged now: the stream that is open is admitted.
+bool roll_is_open(struct roll *l);
+
+// The age that profiles may have at most, as all streams promise that take some.
+int64_t roll_rows_age(struct roll *l);
+
+int64_t roll_newest_ns(struct roll *l);  // time of the newest registration; 0: there is none
+size_t roll_registered(struct roll *l, int64_t *oldest_ns);  // how many; the time of the oldest

@@ -7,6 +7,7 @@
 #include "manifest/manifest.h"
 #include "querier/block/blocks.h"
 #include "querier/disk/disk_cache.h"
+#include "querier/head/streams.h"
 #include "querier/metrics.h"
 #include "querier/request/analyze.h"
 #include "querier/request/diff.h"
@@ -201,6 +202,7 @@ static void stop(void *self)
     blocks_free(q->blocks);
     if (q->manifests) process_unwatch_budget(manifests_budget(q->manifests));
     manifests_close(q->manifests);
+    streams_free(q->streams);
     disk_cache_close(q->disk);
     mem_must_free(q);
 }
@@ -258,6 +260,7 @@ static bool start(const struct process *process, void **self, err *e)
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         open_disk_cache(process, config, q);
+        q->streams = q->peers.streams = streams_new(process->store, process->memory);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
         if (q->manifests && q->disk) {
             manifests_keep_pages(q->manifests,

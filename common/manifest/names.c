@@ -189,14 +189,23 @@ str name_page(struct arena *a, str tenant, id128 id)
     return arena_printf(a, "v1/%02x/%.*s/page/%s", top_byte(tenant), STR(tenant), text);
 }
 
-// ---- data directories
+// ---- streams
+
+str name_streams(void)
+{
+    return S("v1/streams/");
+}
+
+str name_stream(struct arena *a, id128 stream)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/streams/%s", text);
+}
+
+// ---- former programs
 
 #define NODE_PLAIN_MAX 200
-
-str name_nodes(void)
-{
-    return S("v1/nodes/ingester/");
-}
 
 // Can the node's id be a part of a name as it is? The bytes that a tenant may have are safe there.
 static bool is_plain(str node)
@@ -206,17 +215,10 @@ static bool is_plain(str node)
     return node.n > 0 && node.n <= NODE_PLAIN_MAX && !str_is(node, ".") && !str_is(node, "..");
 }
 
-str name_holdings(struct arena *a, str node)
+str name_former(struct arena *a, str node)
 {
     if (is_plain(node)) return arena_printf(a, "v1/nodes/ingester/%.*s/", STR(node));
     return arena_printf(a, "v1/nodes/ingester/~%016" PRIx64 "/", hash_str(node));
-}
-
-str name_holding(struct arena *a, str node, id128 directory, uint64_t number)
-{
-    char text[ULID_TEXT];
-    ulid_print(directory, text);
-    return arena_printf(a, "%.*s%s.%016" PRIx64, STR(name_holdings(a, node)), text, number);
 }
 
 // ---- logs

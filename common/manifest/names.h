@@ -5,15 +5,15 @@
 //     v1/cluster                                                  cluster id, format
 //     v1/tenants/<tenant>                                         this tenant has data
 //     v1/closed/<tenant>                                          this tenant is being deleted
-//     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
+//     v1/streams/<stream>                                         registered streams (stream.h)
 //     v1/log/<stream>/<number>                                    logs of ingesters that have them
-//     here v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
+//     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
 //     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
 //     v1/<hh>/<tenant>/{raw,h,d}/<first hour>-<hours>/<pack>-<ulid>   blocks
 //
 // hh: two hex digits, the top byte of XXH64 of the tenant. Numbers are zero-padded lower-case hex
-// (hour, cut, version, number, hours: 16, 16, 16, 16, 4 digits; part and pack: 8), so names sort as
+// (hour, cut, version, hours: 16, 16, 16, 4 digits; part and pack: 8), so names sort as
 // they count; hours before the epoch are refused. Streams and ULIDs are 26 characters.
 #pragma once
 
@@ -63,11 +63,13 @@ str name_root(struct arena *a, str tenant, uint64_t version);
 bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
 str name_page(struct arena *a, str tenant, id128 id);
 
-// Data directories of ingesters. A node whose id could not be a part of a name is there under "~"
-// and 16 hex digits of its hash.
-str name_nodes(void);                          // prefix
-str name_holdings(struct arena *a, str node);  // prefix
-str name_holding(struct arena *a, str node, id128 directory, uint64_t number);
+// Registered streams.
+str name_streams(void);  // prefix
+str name_stream(struct arena *a, id128 stream);
+
+// What former programs had of an ingester (streams_clear_former). A node whose id could not be a
+// part of a name was there under "~" and 16 hex digits of its hash.
+str name_former(struct arena *a, str node);  // prefix
 
 // Logs in the store (docs/formats/object-log.md); objects of a stream are numbered from 1.
 str name_logs(void);                          // prefix

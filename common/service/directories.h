@@ -14,7 +14,7 @@
 //                            may have taken profiles meanwhile
 //
 // All is forgotten at the end of the process. Any thread; NULL is fine for all functions, as there
-// is no such table where there is a store (ingester/holdings.h).
+// is no such table where there is a store (ingester/streams.h).
 #pragma once
 
 #include "base/str.h"

@@ -431,10 +431,10 @@ bool copying_run(struct copying *k, bool fresh, err *e)
         return false;
     }
     keep_others(k);
-    // The list of data directories before the rows: one that has flushed and is gone then is not
-    // missed. The note of a tenant after its rows: nobody looks for them before.
+    // The list of streams before the rows: what a stream that is gone then had is among the rows.
+    // The note of a tenant after its rows: nobody looks for them before.
     if (!want_any_size(k, name_cluster(), &gone, e) ||
-        !store_list(k->from, &k->req, name_nodes(), (str){0}, see_small, k, e) ||
+        !store_list(k->from, &k->req, name_streams(), (str){0}, see_small, k, e) ||
         !tenants_list(k->manifests, &k->req, &k->arena, &tenants, &n, e)) {
         return false;
     }

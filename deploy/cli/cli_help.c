@@ -306,7 +306,7 @@ static void cell(struct buf *b, const char *text)
     }
 }
 
-static void markdown_options(struct buf *b, unsigned commands, bool common)
+static void markdown_options(struct buf *b, uint64_t commands, bool common)
 {
     assert(commands);
     bool any = false;
@@ -331,7 +331,7 @@ static void markdown_options(struct buf *b, unsigned commands, bool common)
 
 static void markdown_command(struct buf *b, enum cli_command c)
 {
-    assert(c < 32);  // as the table says, a command is a bit
+    assert(c < 64);  // as the table says, a command is a bit
     buf_printf(b, "\n## %s\n\n    ", cli_commands[c].name);
     put_usage(b, c);
     buf_z(b, "\n\n");
@@ -340,7 +340,7 @@ static void markdown_command(struct buf *b, enum cli_command c)
         buf_byte(b, '\n');
         formats_put_markdown(b);
     }
-    markdown_options(b, 1u << c, false);
+    markdown_options(b, UINT64_C(1) << c, false);
     bool any = false;
     for (size_t i = 0; i < cli_example_count; i++) {
         if (cli_examples[i].command != c) continue;
@@ -373,7 +373,7 @@ void cli_help_markdown(struct buf *b)
         b,
         "\n## The server\n\nOptions of all commands that ask a server. They may also stand before "
         "the command.\n");
-    markdown_options(b, ~0u, true);
+    markdown_options(b, UINT64_MAX, true);
     buf_z(b, "\n## Exit status\n\n| status | |\n|---|---|\n");
     for (size_t i = 0; i < cli_status_count; i++)
         buf_printf(b, "| %d | %s |\n", cli_statuses[i].number, cli_statuses[i].when);

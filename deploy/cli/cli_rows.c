@@ -3,12 +3,12 @@
 // cli_rows.c - cli.def expanded into tables, and the row that is most like a misspelt word.
 #include "deploy/cli/cli_rows.h"
 
-#define ON(id) (1u << CLI_##id)
+#define ON(id) (UINT64_C(1) << CLI_##id)
 #define RANGED \
     (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT) | ON(IMPORT))
-#define REMOTE                                                                             \
-    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(NODE_LS) | ON(NODE_FORGET) | ON(PLACE) | \
-     ON(DELETE) | ON(TENANT_DELETE) | ON(DELETIONS))
+#define REMOTE                                                                   \
+    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(STREAM_LS) | ON(STREAM_SHOW) | \
+     ON(STREAM_FORGET) | ON(PLACE) | ON(DELETE) | ON(TENANT_DELETE) | ON(DELETIONS))
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
 
@@ -57,7 +57,7 @@ const struct cli_variable_row cli_variables[] = {
 };
 const size_t cli_variable_count = COUNT(cli_variables);
 
-static_assert(CLI_COMMAND_COUNT <= 32, "a command is a bit");
+static_assert(CLI_COMMAND_COUNT <= 64, "a command is a bit");
 
 bool cli_option_is_common(enum cli_option o)
 {

@@ -25,7 +25,7 @@ struct cli_command_row {
 };
 
 struct cli_option_row {
-    unsigned commands;  // bit of each command that takes it
+    uint64_t commands;  // bit of each command that takes it
     const char *name;   // without "--"
     char letter;        // or 0
     const char *argument;

@@ -96,8 +96,12 @@ struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
 // nothing.
 bool wal_find(struct wal *w, err *e) MUST_CHECK;
 
-// After a drain, or without having begun; frees all cuts. Files with bytes of dropped cuts go
-// first.
+// After a drain, once the head has dropped what it could: in an object store, ends the streams of
+// which nothing is needed. Nothing is done twice.
+void wal_end(struct wal *w);
+
+// After a drain, or without having begun; calls wal_end, frees all cuts. Files with bytes of
+// dropped cuts go first.
 void wal_close(struct wal *w);
 
 // Begins a new stream and admits appends: RECOVERED becomes OPEN. Also notes in the log how many
@@ -112,6 +116,24 @@ void wal_drain(struct wal *w);
 // again later. It fails as long as the directory lacks what this process wrote there (removed,
 // unmounted, another one mounted).
 bool wal_recover(struct wal *w, err *e) MUST_CHECK;
+
+// ---- the next stream
+//
+//     wal_plan_stream     makes the id of the stream that comes after the open one, and notes it in
+//                         the log; nothing is written into it yet
+//     wal_offer_stream    the log may go over to it: at once if the open stream has no open cut,
+//                         else when the next cut begins
+//
+// Appends go on all the time. A log that is opened again after a failed write begins the planned
+// stream, whether or not it was offered.
+
+// The planned stream; plans one if there is none. Fails with unavailable while the log is not OPEN.
+// If the write fails the log is BROKEN.
+bool wal_plan_stream(struct wal *w, id128 *stream, err *e) MUST_CHECK;
+// Gives up the planned stream, unless the log has gone over to it.
+void wal_unplan_stream(struct wal *w, id128 stream);
+// Passes over any other stream than the planned one.
+void wal_offer_stream(struct wal *w, id128 stream);
 
 // ---- appending
 struct wal_place {
@@ -233,6 +255,23 @@ struct wal_stream {
 };
 // As wal_cuts; the open stream is the last one.
 size_t wal_streams(struct wal *w, struct wal_stream *out, size_t max);
+
+// The streams that this process answers for: those that it holds, the open one, and the planned one
+// last. As wal_cuts.
+struct wal_served {
+    id128 stream;
+    int64_t oldest_ns;       // no row that the log holds of it is older; 0: it holds none
+    int64_t opened_boot_ns;  // when the process began it; 0: an earlier one did, or it is planned
+    int64_t newest_boot_ns;  // the same of the newest entry; 0: it has none
+    bool open;
+    bool planned;
+    bool held;  // it has a cut with entries
+};
+size_t wal_serves(struct wal *w, struct wal_served *out, size_t max);
+
+// The stream that the log began when it was opened last. It names the process in answers, also when
+// the log has gone over to another one. Zeros: it has not begun any.
+id128 wal_begun(struct wal *w);
 
 struct wal_counts {
     uint64_t bytes;  // of entries held

@@ -2,7 +2,8 @@
 //
 // wal_cut.c - cuts of the log: made with their first entry, closed by size or age, dropped whole.
 //
-//     1. The first append that finds no open cut makes one: family, then cut (wal_need_cut).
+//     1. The first append that finds no open cut makes one: family, then cut (wal_need_cut). If
+//        another stream was offered, the cut is the first of that one (wal_stream.c).
 //     2. Appends fill it. The one that finds it full or old, the tick or a flush closes it: row and
 //        entries go to tables (wal_close_cut). The next append makes the next cut.
 //     3. Once its rows have left the head, the family is dropped, then the row (wal_drop).
@@ -141,6 +142,7 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     assert(w->led && w->stream_count > 0);
     if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
     if (w->open) return true;
+    if (!wal_begin_offered(w, e)) return false;
     id128 stream = w->streams[w->stream_count - 1].id;
     if (!wal_make_room(w, e)) return false;
     struct cut *c = cut_new(stream, w->next_cut, e);

@@ -17,6 +17,9 @@
 // disk lied about a sync. If the last write-ahead file is damaged behind the mark, nobody can tell
 // what is missing from there on.
 //
+// Seqs of another stream begin anew. So when the log goes over to the next stream, a second file,
+// <log>/ENDED, says the same of the last cut of the stream before.
+//
 //     8 "FTACKED\n" | 16 stream | 8 cut | 8 last seq | 8 rows of the cut | 4 CRC32C of all before
 //
 // numbers little-endian.
@@ -53,9 +56,11 @@ static uint64_t get_number(const uint8_t *from, size_t n)
     return v;
 }
 
-static void mark_path(const struct wal *w, char *path, size_t n)
+static const char *const mark_files[] = {"ACKNOWLEDGED", "ENDED"};
+
+static void mark_path(const struct wal *w, unsigned which, char *path, size_t n)
 {
-    snprintf(path, n, "%s/ACKNOWLEDGED", w->options.dir);
+    snprintf(path, n, "%s/%s", w->options.dir, mark_files[which]);
 }
 
 // The newest cut with an entry. After a failed write that is a closed cut of an ended stream. The
@@ -75,33 +80,46 @@ static struct wal_mark newest_mark(struct wal *w)
     return m;
 }
 
-void disk_mark(struct wal *w)
+static bool write_mark(const struct wal *w, unsigned which, const struct wal_mark *m)
 {
     uint8_t bytes[MARK_BYTES];
     char path[4096];
+    memcpy(bytes, magic, sizeof magic);
+    memcpy(bytes + 8, m->stream.b, sizeof m->stream.b);
+    put_number(bytes + 24, m->cut, 8);
+    put_number(bytes + 32, m->last_seq, 8);
+    put_number(bytes + 40, m->rows, 8);
+    put_number(bytes + 48, crc32c(0, bytes, 48), 4);
+    mark_path(w, which, path, sizeof path);
+    // Overwritten in place; the checksum finds a mark of which a crash wrote only a part.
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return false;  // the next second tries again; without it less can be told
+    bool ok = pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+    (void)close(fd);
+    return ok;
+}
+
+void disk_mark(struct wal *w)
+{
     struct wal_mark m = newest_mark(w);
     bool is_known = m.last_seq == w->marked.last_seq && m.rows == w->marked.rows &&
                     m.cut == w->marked.cut && id128_eq(m.stream, w->marked.stream);
     if (m.last_seq == 0 || is_known) return;
-    memcpy(bytes, magic, sizeof magic);
-    memcpy(bytes + 8, m.stream.b, sizeof m.stream.b);
-    put_number(bytes + 24, m.cut, 8);
-    put_number(bytes + 32, m.last_seq, 8);
-    put_number(bytes + 40, m.rows, 8);
-    put_number(bytes + 48, crc32c(0, bytes, 48), 4);
-    mark_path(w, path, sizeof path);
-    // Overwritten in place; the checksum finds a mark of which a crash wrote only a part.
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return;  // the next second tries again; without it less can be told
-    if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked = m;
-    (void)close(fd);
+    if (write_mark(w, 0, &m)) w->marked = m;
 }
 
-static bool read_mark(const struct wal *w, struct wal_mark *m)
+void disk_mark_end(struct wal *w)
+{
+    struct wal_mark m = newest_mark(w);
+    assert(w->led);
+    if (m.last_seq > 0) (void)write_mark(w, 1, &m);
+}
+
+static bool read_mark(const struct wal *w, unsigned which, struct wal_mark *m)
 {
     uint8_t bytes[MARK_BYTES];
     char path[4096];
-    mark_path(w, path, sizeof path);
+    mark_path(w, which, path, sizeof path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     bool ok = pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
@@ -117,12 +135,23 @@ static bool read_mark(const struct wal *w, struct wal_mark *m)
 
 void wal_find_mark(struct wal *w)
 {
-    if (!read_mark(w, &w->found_mark)) w->found_mark = (struct wal_mark){0};
+    for (unsigned i = 0; i < COUNT(w->found_marks); i++) {
+        if (!read_mark(w, i, &w->found_marks[i])) w->found_marks[i] = (struct wal_mark){0};
+    }
+}
+
+static const struct wal_mark *mark_of(const struct wal *w, id128 stream, uint64_t cut)
+{
+    for (unsigned i = 0; i < COUNT(w->found_marks); i++) {
+        const struct wal_mark *m = &w->found_marks[i];
+        if (m->cut == cut && id128_eq(m->stream, stream)) return m;
+    }
+    return NULL;
 }
 
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut)
 {
-    return w->found_mark.cut == cut && id128_eq(w->found_mark.stream, stream);
+    return mark_of(w, stream, cut) != NULL;
 }
 
 // ---- what cuts should hold
@@ -131,10 +160,10 @@ bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut)
 // or how many rows there are at least: each entry behind the mark has one.
 static void expect_marked(struct wal *w)
 {
-    const struct wal_mark *m = &w->found_mark;
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
-        if (!wal_is_marked(w, c->stream, c->number)) continue;
+        const struct wal_mark *m = mark_of(w, c->stream, c->number);
+        if (!m) continue;
         assert(lock_is_mine(&w->lock));
         bool is_longer = m->last_seq > c->last_seq;
         c->last_seq = MAX(c->last_seq, m->last_seq);

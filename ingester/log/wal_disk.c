@@ -171,6 +171,59 @@ static bool disk_write(struct wal *w, struct waiter *group, size_t bytes, bool *
     return ok;
 }
 
+// ---- streams
+
+static bool put_stream(struct wal *w, rocksdb_writebatch_t *batch, const struct wal_stream *s,
+                       err *e)
+{
+    char key[META_KEY];
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    meta_stream_key(s->id, key);
+    meta_stream_value(s, w->options.owner, &value);
+    bool ok = buf_ok(&value, e);
+    if (ok) meta_put(&w->db, batch, key, buf_view(&value));
+    buf_release(&value);
+    return ok;
+}
+
+static bool disk_plan(struct wal *w, id128 stream, err *e)
+{
+    const struct wal_stream s = {.id = stream, .state = "planned"};
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    bool ok = put_stream(w, batch, &s, e) && db_write(&w->db, batch, true, e);
+    rocksdb_writebatch_destroy(batch);
+    return ok;
+}
+
+static bool drop_empty(struct wal *w, err *e)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        const struct cut *c = w->cuts[i];
+        if (c->last_seq == 0 && c->family && !db_family_drop(&w->db, c->family, e)) return false;
+    }
+    return true;
+}
+
+// The write is synced: the row of the cut that closed before becomes durable with it. Nothing else
+// tells where the last cut of a stream ends (wal_damage.c).
+static bool disk_go_over(struct wal *w, const struct wal_stream *own, bool held, err *e)
+{
+    char key[META_KEY];
+    assert(w->led && w->stream_count > 0);
+    if (!drop_empty(w, e)) return false;
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    if (!held) {
+        meta_stream_key(w->streams[w->stream_count - 1].id, key);
+        rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+    }
+    disk_mark_end(w);
+    bool ok = put_stream(w, batch, own, e) && db_write(&w->db, batch, true, e);
+    if (ok && FAULT_ERRNO("stream.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
+    rocksdb_writebatch_destroy(batch);
+    return ok;
+}
+
 // ---- cuts
 
 static bool disk_make_cut(struct wal *w, struct cut *c, err *e)
@@ -271,6 +324,8 @@ const struct wal_home wal_on_disk = {
     .unload = disk_unload,
     .has_room = disk_has_room,
     .begin = disk_begin,
+    .plan = disk_plan,
+    .go_over = disk_go_over,
     .write = disk_write,
     .mark = disk_mark,
     .make_cut = disk_make_cut,

@@ -115,6 +115,14 @@ struct wal_home {
     void (*unload)(struct wal *w);
     bool (*has_room)(struct wal *w, size_t bytes, err *e);
     bool (*begin)(struct wal *w, const struct wal_stream *own, err *e);
+    // Notes that a stream without entries is this log's; NULL: its beginning will.
+    bool (*plan)(struct wal *w, id128 stream, err *e);
+    // Begins a stream while the log is open. `held`: the former one has entries. There is no open
+    // cut; cuts without entries are taken out afterwards.
+    bool (*go_over)(struct wal *w, const struct wal_stream *own, bool held, err *e);
+    // The i-th stream, the oldest first, that has an end to come where the log is kept, even if the
+    // tables have nothing of it; false: there are not so many. With w->lock. NULL: there are none.
+    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
     // was written.
     bool (*write)(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e);
@@ -165,6 +173,11 @@ struct wal {
     struct wal_stream *streams;
     size_t stream_count;
     size_t stream_cap;
+    id128 begun;             // wal_begun
+    int64_t opened_boot_ns;  // when the open stream began
+    id128 planned;           // the stream after it; zeros: none
+    bool offered;
+    bool ended;  // wal_end was called
     uint64_t bytes;
     size_t waiting;         // bytes of appends in the queue and in the group that is written
     struct cond full;       // a leader that lingers need not do so any longer
@@ -178,9 +191,9 @@ struct wal {
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
-    uint64_t run;                // of the open cut
-    struct wal_mark marked;      // in the file (wal_damage.c)
-    struct wal_mark found_mark;  // of an earlier process; cut 0: none
+    uint64_t run;                    // of the open cut
+    struct wal_mark marked;          // in the file (wal_damage.c)
+    struct wal_mark found_marks[2];  // of an earlier process, ENDED last; cut 0: none
     uint64_t room_until_ns;  // monotonic: until then `room_left` is believed, the disk not asked
     uint64_t room_left;      // bytes of entries that may be written before the disk is asked again
     int64_t wall_ahead_ns;   // wall clock minus boot clock, when last compared
@@ -224,7 +237,6 @@ void scan_note_damage(struct scan *s, const err *e);
 // The cut is covered, and what the head was given of it does not count: it goes with the cut.
 void scan_vanished(struct scan *s);
 
-id128 wal_next_stream(const struct wal *w);
 // The next entry is the first of this stream; there is room for it in the table. With w->lock.
 void wal_enter_stream(struct wal *w, const struct wal_stream *own);
 // With w->lock.
@@ -235,10 +247,11 @@ void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
 bool wal_mend(const char *dir, err *e) MUST_CHECK;
 
 // (wal_damage.c)
-void wal_find_mark(struct wal *w);  // reads the mark, before the first open of the database
+void wal_find_mark(struct wal *w);  // reads the marks, before the first open of the database
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
-void disk_mark(struct wal *w);
-void wal_expect(struct wal *w);  // after the first open: which seqs the cuts should have
+void disk_mark_end(struct wal *w);  // before another stream begins; with the lead
+void disk_mark(struct wal *w);      // writes how far the newest cut is acknowledged; with the lead
+void wal_expect(struct wal *w);     // after the first open: which seqs the cuts should have
 void wal_note_loss(struct wal *w, id128 stream, int64_t found_boot_ns);  // with w->lock
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 
@@ -259,3 +272,13 @@ bool disk_erase_rest(struct wal *w, bool wait, err *e) MUST_CHECK;
 // Wall clock minus boot clock. Reads both again if the thread stood still between the two, because
 // that would look like a jump of the wall clock.
 int64_t wal_wall_ahead(const struct wal *w);
+
+// (wal_stream.c)
+id128 wal_coming(const struct wal *w);  // the planned stream, or a new one; with w->lock
+id128 wal_take_plan(struct wal *w);     // the same, and there is no plan any more
+// The stream has begun (go_over of the home) and follows the open one, which goes if it has no
+// entries. Takes out cuts without entries. There is room; with the lead.
+void wal_go_over(struct wal *w, const struct wal_stream *own);
+void wal_forget_empty(struct wal *w);  // takes out cuts without entries; with w->lock
+// If a stream was offered, goes over to it. There is no open cut; with the lead.
+bool wal_begin_offered(struct wal *w, err *e) MUST_CHECK;

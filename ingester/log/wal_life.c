@@ -32,7 +32,6 @@
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/log.h"
-#include "sys/rand.h"
 
 #include <inttypes.h>
 
@@ -367,12 +366,19 @@ static void erase_rest(struct wal *w)
     w->led = false;
 }
 
+void wal_end(struct wal *w)
+{
+    if (!w->home->end || !w->drained_open || w->ended) return;
+    w->ended = true;
+    w->home->end(w);
+}
+
 void wal_close(struct wal *w)
 {
     if (!w) return;
     assert(!w->led && !w->first);
     erase_rest(w);
-    if (w->home->end && w->drained_open) w->home->end(w);
+    wal_end(w);
     w->home->unload(w);
     objects_free(w);
     for (size_t i = 0; i < w->cut_count; i++)
@@ -384,18 +390,6 @@ void wal_close(struct wal *w)
     cond_release(&w->full);
     lock_release(&w->lock);
     mem_free(NULL, w, sizeof *w);
-}
-
-// Streams sort by name in the order in which they were made, so the name of a new one is above
-// those of all that are held, even if the clock was set back since.
-id128 wal_next_stream(const struct wal *w)
-{
-    uint8_t random[10];
-    rand_bytes(random, sizeof random);
-    uint64_t ms = (uint64_t)(MAX(w->options.wall_ns(), 0) / NS_PER_MS);
-    for (size_t i = 0; i < w->stream_count; i++)
-        ms = MAX(ms, uuid_ms(w->streams[i].id) + 1);
-    return ulid_make(ms, random);
 }
 
 bool disk_begin(struct wal *w, const struct wal_stream *own, err *e)
@@ -428,11 +422,14 @@ void wal_enter_stream(struct wal *w, const struct wal_stream *own)
     wal_add_stream(w, own);
     w->next_seq = 1;
     w->next_cut = 1;
+    w->opened_boot_ns = w->options.boot_ns();
 }
 
 bool wal_begin(struct wal *w, err *e)
 {
-    struct wal_stream own = {.id = wal_next_stream(w), .state = "open"};
+    lock_take(&w->lock);
+    struct wal_stream own = {.id = wal_take_plan(w), .state = "open"};
+    lock_give(&w->lock);
     assert(wal_state(w) == WAL_RECOVERED);
     // No lead is taken: the log is not OPEN, so nobody else writes or closes cuts.
     if (!wal_make_room(w, e) || !w->home->begin(w, &own, e)) {
@@ -444,6 +441,7 @@ bool wal_begin(struct wal *w, err *e)
     assert(!w->open && !w->first);
     assert(w->state == WAL_RECOVERED);  // the duty thread ends before a drain
     wal_enter_stream(w, &own);
+    w->begun = own.id;
     w->state = WAL_OPEN;
     lock_give(&w->lock);
     return true;

@@ -22,6 +22,9 @@
 //                            sealed later.
 //     an hour passes         without a write: the next stream begins. Its process may have been
 //                            asleep, and what it had may be cleared away.
+//
+// The next stream is the one that is planned (wal_stream.c), whose owner has registered it. Where
+// none is planned, or it is not registered yet, pushes are not acknowledged until it is (roll.h).
 #include "base/fault.h"
 #include "ingester/log/wal_object_int.h"
 #include "ingester/metrics.h"
@@ -90,22 +93,6 @@ bool objects_begin(struct wal *w, const struct wal_stream *own, err *e)
     return true;
 }
 
-// Takes out the open cut if it has no entries. With w->lock.
-void objects_forget_empty(struct wal *w)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < w->cut_count; i++) {
-        struct cut *c = w->cuts[i];
-        if (c->last_seq > 0) {
-            w->cuts[kept++] = c;
-            continue;
-        }
-        if (w->open == c) w->open = NULL;
-        cut_free(c);
-    }
-    w->cut_count = kept;
-}
-
 static struct owned *find_owned(struct wal *w, id128 id)
 {
     struct wal_objects *o = w->objects;
@@ -123,20 +110,35 @@ void objects_note_end(struct wal *w, id128 id, bool sealed)
     s->sealed = s->sealed || sealed;
 }
 
-// Ends the stream and begins the next one, while appends wait.
+// A stream into which nothing was put needs no seal: this process was the only one to write it, and
+// has gone on.
+static bool objects_go_over(struct wal *w, const struct wal_stream *own, bool held, err *e)
+{
+    const struct object_log_writer *x = &w->objects->writer;
+    id128 old = x->stream;
+    bool over = x->over || (x->number == 1 && x->bytes.n == 0);
+    assert(w->led && !(held && x->number == 1));
+    if (FAULT_ERRNO("stream.begin")) return err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
+    if (!objects_begin(w, own, e)) return false;
+    lock_take(&w->lock);
+    objects_note_end(w, old, over);
+    lock_give(&w->lock);
+    return true;
+}
+
+// Ends the stream and begins the next one, while appends wait. That is the planned one: it is
+// registered already, unless two streams end shortly after each other.
 static bool next_stream(struct wal *w, err *e)
 {
-    struct wal_objects *o = w->objects;
-    struct wal_stream own = {.id = wal_next_stream(w), .state = "open"};
-    id128 old = o->writer.stream;
-    bool over = o->writer.over;
+    id128 old = w->objects->writer.stream;
+    bool over = w->objects->writer.over;
     assert(w->led);
-    if (!wal_make_room(w, e) || !wal_close_cut(w, e) || !objects_begin(w, &own, e)) return false;
     lock_take(&w->lock);
-    objects_forget_empty(w);
-    objects_note_end(w, old, over);
-    wal_enter_stream(w, &own);
+    const struct wal_stream own = {.id = wal_coming(w), .state = "open"};
     lock_give(&w->lock);
+    if (!wal_make_room(w, e) || !wal_close_cut(w, e) || !objects_go_over(w, &own, false, e))
+        return false;
+    wal_go_over(w, &own);
     char text[ULID_TEXT];
     ulid_print(old, text);
     log_info(NULL, "log.stream_ended", "stream=%s sealed=%d", text, over);
@@ -347,7 +349,7 @@ static bool objects_load(struct wal *w, bool first, err *e)
     if (o->writer.number > 0 && !settle(w, e)) return false;
     lock_take(&w->lock);
     objects_note_end(w, o->writer.stream, o->writer.over);
-    objects_forget_empty(w);
+    wal_forget_empty(w);
     forget_streams(w);
     lock_give(&w->lock);
     return true;
@@ -449,6 +451,8 @@ const struct wal_home wal_in_store = {
     .unload = objects_unload,
     .has_room = objects_room,
     .begin = objects_begin,
+    .go_over = objects_go_over,
+    .unfinished = objects_unfinished,
     .write = objects_write,
     .mark = objects_mark,
     .make_cut = objects_make_cut,

@@ -60,7 +60,6 @@ bool objects_begin(struct wal *w, const struct wal_stream *own, err *e) MUST_CHE
 enum object_log_put objects_put(struct wal *w, err *e) MUST_CHECK;
 void objects_note_end(struct wal *w, id128 id, bool sealed);
 void objects_note_landed(struct wal *w, struct cut *c);
-void objects_forget_empty(struct wal *w);
 
 // ---- wal_object_streams.c
 bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
@@ -69,5 +68,6 @@ void objects_free(struct wal *w);  // idempotent
 // Writes the file of streams. With the lead, or before appends begin.
 bool objects_note_streams(struct wal *w, err *e) MUST_CHECK;
 void objects_tidy(struct wal *w);
+bool objects_unfinished(const struct wal *w, size_t i, id128 *stream);
 bool objects_drop_cut(struct wal *w, struct cut *c, err *e) MUST_CHECK;
 void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_too);

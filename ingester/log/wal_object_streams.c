@@ -23,6 +23,10 @@
 //     2. Objects of covered cuts are deleted, in the order of object_log.h.
 //     3. Streams of which only the seal is left are forgotten.
 //
+// A stream is registered in the store as well (roll.h): that tells others of it, the file tells the
+// next process of this directory. The registration goes when the stream is covered
+// (objects_unfinished).
+//
 // What fails there is tried again a second later.
 #include "base/fault.h"
 #include "ingester/log/wal_object_int.h"
@@ -276,6 +280,21 @@ void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_t
     assert(w->objects && number > 0);  // the next tidying deletes its objects
     (void)stream;
     (void)stream_too;
+}
+
+// One that is covered has nothing but objects to be deleted. One that cannot be read is told as
+// damage, and has no end.
+bool objects_unfinished(const struct wal *w, size_t i, id128 *stream)
+{
+    const struct wal_objects *o = w->objects;
+    size_t at = 0;
+    assert(lock_is_mine(&w->lock));
+    for (size_t k = 0; k < o->stream_count; k++) {
+        if (o->streams[k].covered || o->streams[k].unread) continue;
+        *stream = o->streams[k].id;
+        if (at++ == i) return true;
+    }
+    return false;
 }
 
 // ---- tidying. Only the duty thread does it, and one thread at a time ends a log.

@@ -221,6 +221,7 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         .config = config_section(q->config, "querier"),
         .limits = tenant_limits(q->config, &x->req.arena, x->req.tenant),
         .now_wall_ns = clock_wall_ns(),
+        .began_mono_ns = begin,
         .may_be_partial =
             str_ieq(str_trim(http_headers_get(&x->headers, "flametree-partial")), S("allow")),
         .names_readable =

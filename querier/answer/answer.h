@@ -43,6 +43,7 @@ struct querier_state {
     struct fetch_transport peers;
     struct directories *directories;  // service/directories.h; or NULL
     struct manifests *manifests;      // NULL: there is no store, heads have everything
+    struct streams *streams;          // that are registered; NULL: there is no store
     struct blocks *blocks;
     struct disk_cache *disk;      // of blocks; NULL: none
     struct peer_readers readers;  // of large readings of blocks
@@ -92,6 +93,7 @@ struct answer {
     const struct querier_config *config;
     const struct limits *limits;
     int64_t now_wall_ns;
+    uint64_t began_mono_ns;
     bool may_be_partial;
     bool asked;            // the heads were asked at least once
     bool counts_profiles;  // the answer is a sum over profiles

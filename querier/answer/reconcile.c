@@ -8,12 +8,14 @@
 #include "querier/answer/reconcile.h"
 
 #include "querier/block/block_read.h"
+#include "querier/head/streams.h"
 #include "querier/metrics.h"
 #include "service/directories.h"
 #include "service/tenant.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define ROUNDS_MAX 6  // how often heads are asked one question
 
@@ -81,16 +83,114 @@ static bool mark_replaced(struct reconciling *s, err *e)
     return true;
 }
 
-// Asks all heads. Where a partial answer is allowed, it must still be sent when an ingester or the
-// store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds are
-// dropped; names that were noted as missing stay.
-static bool ask_heads(struct reconciling *s, str message, err *e)
+// ---- registered streams
+
+// Whether a profile of the question may be in the stream, as far as its registration tells.
+static bool may_have(const struct reconciling *s, const struct registered_stream *o)
+{
+    return s->q->to_ns > o->rows_from_ns;
+}
+
+// The first streams of the list that nobody speaks for. Those of a node that is missing by its name
+// are not told one by one.
+static size_t find_unserved(struct reconciling *s, const struct registered *list,
+                            const struct registered_stream **v, size_t max)
+{
+    const struct fetched *f = &s->a->fetched;
+    size_t n = 0;
+    for (size_t i = 0; i < list->n && n < max; i++) {
+        const struct registered_stream *o = &list->v[i];
+        if (!may_have(s, o) || fetch_serves(f, o->stream) || fetch_serves(f, o->directory))
+            continue;
+        if (o->node.n && fetch_lacks(f, o->node)) continue;
+        v[n++] = o;
+    }
+    return n;
+}
+
+static bool name_unserved(struct reconciling *s, const struct registered_stream *o, err *e)
+{
+    static const err why = {ERR_UNAVAILABLE,
+                            "it is registered in the store and nobody answered for it"};
+    struct answer *a = s->a;
+    char ulid[ULID_TEXT];
+    ulid_print(o->stream, ulid);
+    str name = o->node.n ? arena_printf(a->arena, "stream %s of %.*s", ulid, STR(o->node))
+                         : arena_printf(a->arena, "stream %s", ulid);
+    if (!arena_ok(a->arena, e)) return false;
+    streams_waited(a->querier->streams, o->stream, true);
+    metric_add(&querier_missing_streams, 1);
+    if (strcmp(a->config->incomplete, "refuse") == 0)
+        return fetch_miss(a->arena, &a->fetched, name, &why, e);
+    return fetch_mark(a->arena, &a->fetched, name, e);
+}
+
+// The list; like the answers of heads it leaves an eighth of the time, if a partial answer is
+// allowed.
+static bool list_streams(struct answer *a, uint64_t not_before, const struct registered **list,
+                         err *e)
+{
+    struct req *r = &a->x->req;
+    uint64_t deadline = r->deadline_mono_ns;
+    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - req_left_ns(r) / 8;
+    bool ok = streams_take(a->querier->streams, r, not_before, list, e);
+    r->deadline_mono_ns = deadline;
+    return ok;
+}
+
+// What was waited for in vain and is answered now is waited for again if it must be.
+static void note_answered(struct reconciling *s, const struct registered *list)
+{
+    struct streams *streams = s->a->querier->streams;
+    for (size_t i = 0; i < list->n; i++) {
+        id128 stream = list->v[i].stream;
+        if (!streams_is_waited(streams, stream)) continue;
+        if (fetch_serves(&s->a->fetched, stream)) streams_waited(streams, stream, false);
+    }
+}
+
+#define UNSERVED_MAX 1024
+#define WAIT_NS      ((uint64_t)200 * NS_PER_MS)
+
+// Compares what was answered with the streams that are registered. *wait: somebody is to be asked
+// again, a moment later. A stream that nobody speaks for may just have ended, so it is looked up
+// again first. Without a list the store is missing, which the snapshot says as well.
+static bool check_streams(struct reconciling *s, const struct registered *list, bool *wait, err *e)
+{
+    struct answer *a = s->a;
+    struct streams *streams = a->querier->streams;
+    struct req *r = &a->x->req;
+    const struct registered_stream **v =
+        (void *)ARENA_ARRAY(a->arena, struct registered_stream *, UNSERVED_MAX);
+    err why = {0};
+    *wait = false;
+    if (!v) return arena_fail(a->arena, e);
+    note_answered(s, list);
+    if (find_unserved(s, list, v, UNSERVED_MAX) == 0) return true;
+    if (!list_streams(a, clock_mono_ns(), &list, &why)) {
+        if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
+        return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
+    }
+    size_t n = find_unserved(s, list, v, UNSERVED_MAX);
+    uint64_t waited = clock_mono_ns() - a->began_mono_ns;
+    bool patient = waited < (uint64_t)a->config->wait_for_streams;
+    for (size_t i = 0; i < n; i++)
+        *wait = *wait || (patient && !streams_is_waited(streams, v[i]->stream));
+    for (size_t i = 0; i < n && !*wait; i++) {
+        if (!name_unserved(s, v[i], e)) return false;
+    }
+    return true;
+}
+
+// Asks all heads once. Where a partial answer is allowed, it must still be sent when an ingester or
+// the store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds
+// are dropped; names that were noted as missing stay.
+static bool ask_once(struct reconciling *s, str message, err *e)
 {
     struct answer *a = s->a;
     struct req *r = &a->x->req;
     uint64_t deadline = r->deadline_mono_ns;
     uint64_t left = req_left_ns(r);
-    uint64_t began = clock_mono_ns();
     if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
     struct head_replies replies = {0};
     assert(a->fetched.partial_count >= s->from && a->fetched.cut_count >= s->out->cut_from);
@@ -100,10 +200,45 @@ static bool ask_heads(struct reconciling *s, str message, err *e)
     r->deadline_mono_ns = deadline;
     ok = ok && fetch_choose(a->arena, &replies, &a->fetched, e) && mark_replaced(s, e);
     s->out->cut_to = a->fetched.cut_count;
-    a->work.ns[WORK_HEADS] += clock_mono_ns() - began;
     a->work.rounds++;
+    return ok;
+}
+
+// Asks all heads, again until each registered stream is answered or was waited for. The list of
+// streams comes before the answers: a stream that is in it and not in them may have ended meanwhile
+// (check_streams), and one that is not in it has no rows that the query must show (streams.h).
+static bool ask_all(struct reconciling *s, str message, err *e)
+{
+    struct answer *a = s->a;
+    const struct registered *list = NULL;
+    err why = {0};
+    bool wait = false;
+    uint64_t began = a->began_mono_ns;
+    uint64_t from = began > STREAMS_SHARED_NS ? began - STREAMS_SHARED_NS : 0;
+    if (!a->querier->streams) return ask_once(s, message, e);
+    if (!list_streams(a, from, &list, &why)) {
+        if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
+        if (!fetch_miss(a->arena, &a->fetched, S("object store"), &why, e)) return false;
+    }
+    do {
+        // A moment, for a process that starts.
+        if (wait) metric_add(&querier_stream_waits, 1);
+        if (wait) usleep((useconds_t)(WAIT_NS / 1000));
+        if (!ask_once(s, message, e)) return false;
+        if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
+        if (list && !check_streams(s, list, &wait, e)) return false;
+    } while (wait && req_alive(&a->x->req, &why));
+    return true;
+}
+
+static bool ask_heads(struct reconciling *s, str message, err *e)
+{
+    struct answer *a = s->a;
+    uint64_t began = clock_mono_ns();
+    bool ok = ask_all(s, message, e);
+    a->work.ns[WORK_HEADS] += clock_mono_ns() - began;
     if (!ok) return false;
-    if (req_alive(r, e)) return true;
+    if (req_alive(&a->x->req, e)) return true;
     if (fetch_lacking(&a->fetched) == 0) return false;
     err ended = *e;
     return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,

@@ -9,6 +9,7 @@
 #include "cluster/probe.h"
 #include "codec/pb.h"
 #include "querier/config.h"
+#include "querier/head/streams.h"
 #include "querier/metrics.h"
 #include "rpc/peer.h"
 #include "sys/clock.h"
@@ -16,6 +17,9 @@
 #include <stdlib.h>
 
 #define HEAD_READ "/flametree.v1.IngesterService/HeadRead"
+
+// The time of a node that no list has, once a query has waited for it in vain.
+#define UNLISTED_NS ((uint64_t)250 * NS_PER_MS)
 
 #define MISSING_SHOWN 16   // names in a message or header, at most,
 #define MISSING_BYTES 256  // and no further one once they have so many bytes
@@ -31,6 +35,8 @@ struct peer_set {
 struct patience {
     struct members *known;
     const struct member *members;
+    size_t listed;  // the first are in the list of members, which probes look after
+    const struct stream_node *unlisted;  // the others
     struct peer_call *calls;
     bool *silent;  // the call was given up: neither it nor a probe was answered for limit_ns
     size_t n;
@@ -38,15 +44,24 @@ struct patience {
     uint64_t limit_ns;
 };
 
+// Nobody probes a node that is in no list, so its silence says little, and it has less time.
+static bool has_waited(const struct patience *p, size_t unlisted)
+{
+    uint64_t limit = p->unlisted[unlisted].waited ? UNLISTED_NS : p->limit_ns;
+    return clock_mono_ns() - p->began_mono_ns > limit;
+}
+
 static void give_up_silent(void *arg)
 {
     const struct patience *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct call *c = &p->calls[i].http.call;
-        // A slow ingester answers probes, so it is not silent: its answer is waited for.
         if (p->silent[i] || call_is_over(c)) continue;
-        p->silent[i] = members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
-                                         p->began_mono_ns, p->limit_ns);
+        // A slow ingester answers probes, so it is not silent: its answer is waited for.
+        p->silent[i] = i < p->listed
+                           ? members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
+                                               p->began_mono_ns, p->limit_ns)
+                           : has_waited(p, i - p->listed);
         if (p->silent[i]) call_stop(c);
     }
 }
@@ -67,14 +82,56 @@ static const err *keep_fault(struct arena *a, const err *fault)
     return copy;
 }
 
+static bool is_listed(const struct member *v, size_t n, const struct stream_node *node)
+{
+    // A path through this process' own descriptors leads elsewhere in another process.
+    if (str_starts(node->address, S("unix:/proc/self/"))) return true;
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(v[i].address, node->address) || str_eq(v[i].id, node->node)) return true;
+    }
+    return false;
+}
+
+// Appends the nodes that are registered and not in the list, by id or address; *unlisted are the
+// same ones. Of two processes with one id the list says which one is asked.
+static struct member *add_unlisted(const struct fetch_transport *t, struct arena *a,
+                                   const struct member *listed, size_t *n,
+                                   struct stream_node **unlisted, err *e)
+{
+    struct stream_node *nodes = NULL;
+    size_t count = 0;
+    size_t kept = 0;
+    if (t->streams && !streams_nodes(t->streams, a, &nodes, &count, e)) return NULL;
+    struct member *v = ARENA_ARRAY(a, struct member, *n + count + 1);
+    *unlisted = nodes;
+    if (!v) {
+        (void)arena_fail(a, e);
+        return NULL;
+    }
+    if (*n) memcpy(v, listed, *n * sizeof *v);
+    for (size_t i = 0; i < count; i++) {
+        if (is_listed(v, *n + kept, &nodes[i])) continue;
+        v[*n + kept] = (struct member){.id = nodes[i].node,
+                                       .address = nodes[i].address,
+                                       .kind = MEMBER_INGESTER};
+        nodes[kept++] = nodes[i];
+    }
+    *n += kept;
+    return v;
+}
+
 bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                  struct head_replies *out, err *e)
 {
     const struct fetch_transport *t = transport;
     const struct querier_config *config = config_section(t->config, "querier");
     size_t n = 0;
+    struct stream_node *unlisted = NULL;
     const struct member *members = members_of(t->members, &r->arena, MEMBER_INGESTER, &n);
     if (!arena_ok(&r->arena, e)) return false;
+    size_t listed = n;
+    members = add_unlisted(t, &r->arena, members, &n, &unlisted, e);
+    if (!members) return false;
     if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 
     // The arena releases the calls, whichever way this function is left: replies borrow their bytes
@@ -85,6 +142,8 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     struct head_reply *replies = ARENA_ARRAY(&r->arena, struct head_reply, n);
     struct patience p = {.known = t->members,
                          .members = members,
+                         .listed = listed,
+                         .unlisted = unlisted,
                          .calls = calls,
                          .silent = ARENA_ARRAY(&r->arena, bool, n),
                          .n = n,
@@ -112,6 +171,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     for (size_t i = 0; i < n; i++) {
         err fault = {0};
         replies[i].member = members[i].id;
+        replies[i].unlisted = i >= listed;
         bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
         members_note_call(t->members, MEMBER_INGESTER, members[i].id, &calls[i], &fault);
         if (!ok) {
@@ -119,7 +179,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                 err_set(&fault, ERR_UNAVAILABLE,
                         "it is silent: neither this nor probes were answered");
             replies[i].fault = keep_fault(&r->arena, &fault);
-            metric_add(&querier_ingester_failures, 1);
+            if (i < listed) metric_add(&querier_ingester_failures, 1);
         }
     }
     *out = (struct head_replies){replies, n};
@@ -144,19 +204,24 @@ struct stream_rows {
     size_t cap;
 };
 
+struct texts {
+    str *v;
+    size_t n;
+    size_t cap;
+};
+
 // The node behind a reply.
 struct speaker {
     str node;   // its own id
     id128 own;  // the stream that it has open
     bool has_own;
-    str *known;  // ids of ingesters that it was told of
-    size_t known_count;
-    size_t known_cap;
+    struct texts known;  // ids of ingesters that it was told of
     id128 directory;
     bool stores;
-    str *lost;  // data directories that it says are gone
-    size_t lost_count;
-    size_t lost_cap;
+    id128 *served;  // streams and directories that it speaks for
+    size_t served_count;
+    size_t served_cap;
+    struct texts lost;  // data directories that it says are gone
 };
 
 // Fields of other numbers or types are passed over: a newer ingester may send them.
@@ -184,8 +249,33 @@ static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
     return pb_done(&r, e);
 }
 
-// The node behind a reply: its id and data directory, the ingesters that it knows, whether it
-// writes to a store, the data directories that it misses.
+static bool add_served(struct arena *a, str id, struct speaker *out, err *e)
+{
+    if (id.n != sizeof(id128)) return true;
+    if (!arena_grow(a, &out->served, &out->served_cap, out->served_count + 1, sizeof(id128)))
+        return arena_fail(a, e);
+    memcpy(out->served[out->served_count++].b, id.p, sizeof(id128));
+    return true;
+}
+
+static bool add_text(struct arena *a, str text, struct texts *to, err *e)
+{
+    if (!arena_grow(a, &to->v, &to->cap, to->n + 1, sizeof *to->v)) return arena_fail(a, e);
+    to->v[to->n++] = text;
+    return true;
+}
+
+static bool read_served(struct arena *a, str bytes, struct speaker *out, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && !add_served(a, r.bytes, out, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
+// The node behind a reply: its id and data directory, the ingesters that it knows, the streams that
+// it speaks for, whether it writes to a store, the data directories that it misses.
 static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -195,19 +285,10 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
         if (r.field == 14) out->node = r.bytes;
         if (r.field == 18 && r.bytes.n == sizeof out->directory.b)
             memcpy(out->directory.b, r.bytes.p, r.bytes.n);
-        if (r.field == 17) {
-            if (!arena_grow(a, &out->lost, &out->lost_cap, out->lost_count + 1,
-                            sizeof *out->lost)) {
-                return arena_fail(a, e);
-            }
-            out->lost[out->lost_count++] = r.bytes;
-        }
-        if (r.field != 15) continue;
-        if (!arena_grow(a, &out->known, &out->known_cap, out->known_count + 1,
-                        sizeof *out->known)) {
-            return arena_fail(a, e);
-        }
-        out->known[out->known_count++] = r.bytes;
+        if (r.field == 19 && !read_served(a, r.bytes, out, e)) return false;
+        if (r.field == 20 && !add_served(a, r.bytes, out, e)) return false;
+        if (r.field == 17 && !add_text(a, r.bytes, &out->lost, e)) return false;
+        if (r.field == 15 && !add_text(a, r.bytes, &out->known, e)) return false;
     }
     return pb_done(&r, e);
 }
@@ -385,12 +466,12 @@ static bool is_asked(const struct head_replies *replies, str id)
 static bool check_known(struct arena *a, const struct head_replies *replies,
                         const struct speaker *s, struct fetched *f, err *e)
 {
-    for (size_t i = 0; i < s->known_count; i++) {
-        if (is_asked(replies, s->known[i])) continue;
+    for (size_t i = 0; i < s->known.n; i++) {
+        if (is_asked(replies, s->known.v[i])) continue;
         err why = {0};
         err_set(&why, ERR_UNAVAILABLE,
                 "%.*s knows it, but it is not in this querier's cluster.ingesters", STR(s->node));
-        if (!fetch_miss(a, f, s->known[i], &why, e)) return false;
+        if (!fetch_miss(a, f, s->known.v[i], &why, e)) return false;
     }
     return true;
 }
@@ -415,7 +496,8 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
-    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
+    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
+    if (reply->fault) return reply->unlisted || fetch_miss(a, out, reply->member, reply->fault, e);
     if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
         find_own(&speakers[i], rows, before);
         out->stores |= speakers[i].stores;
@@ -427,6 +509,39 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     if (!arena_ok(a, e)) return false;
     why.code = ERR_INTERNAL;
     return fetch_miss(a, out, reply->member, &why, e);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool gather_served(struct arena *a, const struct speaker *v, size_t n, struct fetched *out,
+                          err *e)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += v[i].served_count;
+    out->served_count = 0;
+    out->served = ARENA_ARRAY(a, id128, count + 1);
+    if (!out->served) return arena_fail(a, e);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].served_count == 0) continue;
+        memcpy(&out->served[out->served_count], v[i].served, v[i].served_count * sizeof(id128));
+        out->served_count += v[i].served_count;
+    }
+    if (count) qsort(out->served, count, sizeof(id128), by_id);
+    return true;
+}
+
+bool fetch_serves(const struct fetched *f, id128 id)
+{
+    return f->served_count && bsearch(&id, f->served, f->served_count, sizeof id, by_id) != NULL;
+}
+
+bool fetch_lacks(const struct fetched *f, str name)
+{
+    return is_missing(f, name);
 }
 
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
@@ -441,6 +556,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
         if (s->node.n) out->nodes[out->node_count++] = (struct fetched_node){s->node, s->directory};
     }
+    if (!gather_served(a, speakers, replies->n, out, e)) return false;
     if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
     for (size_t i = 0; i < rows.n; i++) {
         // The best answer of a stream sorts first, the others do not count.
@@ -451,8 +567,8 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         if (!check_known(a, replies, &speakers[i], out, e)) return false;
     }
     for (size_t i = 0; i < replies->n; i++) {
-        for (size_t k = 0; k < speakers[i].lost_count; k++) {
-            if (!fetch_mark(a, out, speakers[i].lost[k], e)) return false;
+        for (size_t k = 0; k < speakers[i].lost.n; k++) {
+            if (!fetch_mark(a, out, speakers[i].lost.v[k], e)) return false;
         }
     }
     return true;

@@ -2,7 +2,8 @@
 //
 // fetch.h - one question to every known ingester, and which of the replies count.
 //
-// Any ingester may hold any series, so all known ingesters are asked, those that seem dead too. A
+// Any ingester may hold any series, so all known ingesters are asked, those that seem dead too, and
+// nodes that only the registration of a stream names (streams.h). A
 // reply has an answer for each stream that its ingester serves, and names the streams that it holds
 // without serving them. Of each stream one answer counts: a complete one by its owner, else a
 // complete one by another ingester, else an incomplete one. Then it is named what is missing:
@@ -29,6 +30,7 @@ struct head_reply {
     str member;
     str bytes;
     const err *fault;  // NULL = it answered
+    bool unlisted;     // only a registration names it: if it fails, its streams are missing
 };
 
 struct head_replies {
@@ -42,9 +44,11 @@ struct head_replies {
 typedef bool head_ask(const void *transport, struct req *r, str tenant, str message,
                       struct head_replies *out, err *e);
 
+struct streams;
 struct fetch_transport {
     struct client *client;
     struct members *members;
+    struct streams *streams;      // NULL: there is no store
     const struct config *config;  // querier.fetch_max: bytes of one reply
 };
 bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
@@ -82,6 +86,9 @@ struct fetched {
     err why;       // reason of the first missing name that is no mark
     struct fetched_node *nodes;
     size_t node_count;
+    id128 *served;  // streams that the last replies serve, and directories that they know as lost,
+                    // in order of ids
+    size_t served_count;
     uint64_t bytes;
     bool stores;      // an ingester gives rows to an object store
     bool has_blocks;  // a snapshot of the store was taken as well
@@ -91,6 +98,14 @@ struct fetched {
 // its ingester missing. Fails for lack of memory only.
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
                   err *e) MUST_CHECK;
+
+// Whether somebody speaks for a stream or a data directory: its rows are in the answers, or are in
+// segments; or an ingester says that it is lost (and has marked the answer, if rows of its range
+// may be missing).
+bool fetch_serves(const struct fetched *f, id128 id);
+
+// Is that name missing?
+bool fetch_lacks(const struct fetched *f, str name);
 
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;

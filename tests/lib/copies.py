@@ -49,10 +49,10 @@ def accept_loss(f):
     url = (f.ingesters()[0] if isinstance(f, Cluster) else f).url
 
     def accepted():
-        for line in run("node", "ls", url=url).stdout.splitlines():
+        for line in run("stream", "ls", url=url).stdout.splitlines():
             word = line.split()
-            if len(word) > 1 and len(word[1]) == 26:
-                run("node", "forget", "--accept-loss", "%s/%s" % (word[0], word[1]), url=url)
+            if len(word) > 1 and len(word[0]) == 26:
+                run("stream", "forget", "--accept-loss", word[0], url=url)
         now = time.time_ns() // 10**6
         return "Flametree-Missing" not in f.server().query("LabelNames", {}, start=now - 1000, end=now).expect(200).headers
     await_("all to hear of the loss", accepted, 60)

@@ -206,14 +206,14 @@ def test_a_flush_while_the_log_is_opened_again():
 
 
 def test_an_ingester_that_is_full_of_what_the_store_does_not_take_says_so_at_a_start_too(tmp_path):
-    """Links that work are those of a start: the trial of the store, and of the first one also cluster and data directory."""
+    """Links that work are those of a start: the trial of the store, two streams, and of the first one also cluster and data directory."""
     def full(f):
         with urllib.request.urlopen(f.url + "/ready") as answer:
             return next((line for line in answer.read().decode().splitlines() if line.startswith("ingester.full ")), None)
 
     def start(works):
         return Flametree("--ingester.cut_age", "1s", "--ingester.log_disk", "64KiB", data=str(tmp_path), env={"FLAMETREE_FAULTS": "store.link=enospc@%d+" % works})
-    with start(13) as f:
+    with start(14) as f:
         book = Ledger(f)
         statuses = [book.push("first", weight=2000)]
         while statuses[-1] == 200:
@@ -223,7 +223,7 @@ def test_an_ingester_that_is_full_of_what_the_store_does_not_take_says_so_at_a_s
         assert "ingester.log_disk" in line and "No space left on device" in line, line
         assert f.metric('flametree_notices{notice="ingester.full"}') == 1
         f.kill()
-    with start(9) as f:
+    with start(11) as f:
         await_("a line of /ready", lambda: full(f))
         assert f.tail(1000).count("event=ingester.full about=") >= 2, f.tail()
         f.kill()

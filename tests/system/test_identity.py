@@ -131,10 +131,15 @@ def directory(f):
         return text.read().strip()
 
 
-def noted(cluster, name):
+def streams(cluster, name, by="ingester-1"):
+    """What is registered of an ingester, as another one sees it."""
+    found = cluster[by].operator().call("GET", "/ingester/streams").expect(200).json()["streams"]
+    return [stream for stream in found if stream["node"] == name]
+
+
+def registered(cluster, name):
     """The data directories that the store knows of an ingester."""
-    folder = os.path.join(cluster.folder, "data/store/o/v1/nodes/ingester", name)
-    return sorted({number.split(".")[0] for number in os.listdir(folder)}) if os.path.isdir(folder) else []
+    return sorted({stream["directory"] for stream in streams(cluster, name)})
 
 
 def exactness(s, service):
@@ -147,7 +152,7 @@ def test_a_data_directory_that_is_gone_marks_answers_until_it_is_back(cluster):
     push(s, service, pods=24)
     assert exactness(s, service) == ("exact", 24)
     old, mine = directory(gone), int(gone.metric("flametree_ingester_head_rows"))
-    assert mine > 0 and noted(cluster, "ingester-2") == [old]
+    assert mine > 0 and registered(cluster, "ingester-2") == [old]
     gone.kill()
     aside = empty(gone)
     gone.start()
@@ -155,13 +160,13 @@ def test_a_data_directory_that_is_gone_marks_answers_until_it_is_back(cluster):
     assert said.startswith("partial=ingester-2: data directory %s of 20" % old) and said.endswith("Z is gone") and profiles == 24 - mine, (said, profiles)
     missing = ask(s, service).headers["Flametree-Missing"]
     assert missing.startswith("ingester-2: data directory " + old), missing
-    line = await_notice(gone, "node.lost", "ingester-2/" + old, "flametree node forget --accept-loss ingester-2/" + old)
+    line = await_notice(gone, "node.lost", "ingester-2/" + old, "flametree stream forget --accept-loss ingester-2/" + old)
     assert gone.metric("flametree_ingester_lost_directories") == 1, line
     for other in ("ingester-1", "ingester-3"):
         assert notices(cluster[other], "node.lost") == []
     push(s, service, pods=24)  # nothing is refused for it
     new = directory(gone)
-    assert noted(cluster, "ingester-2") == sorted([old, new])
+    assert registered(cluster, "ingester-2") == sorted([old, new])
     later = s.query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() + 7_200_000, end=now_ms() + 7_300_000)
     assert later.expect(200).headers["Flametree-Exact"] == "exact", later.headers  # nothing of then can be lost
     gone.kill()
@@ -180,20 +185,20 @@ def test_a_loss_that_is_accepted_marks_no_more(cluster):
     empty(gone)
     gone.start()
     assert exactness(s, service)[0].startswith("partial=ingester-2")
-    client = [os.path.join(BIN, "flametree"), "node"]
-    def node(*args):
+    client = [os.path.join(BIN, "flametree"), "stream"]
+    def stream(*args):
         return subprocess.run([*client, *args, "--url", cluster["ingester-1"].url], capture_output=True, text=True, timeout=120)
-    table = node("ls").stdout
+    table = stream("ls").stdout
     assert old in table and directory(gone) in table and table.count("ingester-") >= 4, table
-    refused = node("forget", "ingester-2")
+    refused = stream("forget", "ingester-2")
     assert refused.returncode == 2 and "--accept-loss" in refused.stderr, refused
-    running = node("forget", "--accept-loss", "ingester-3/" + directory(cluster["ingester-3"]))
+    running = stream("forget", "--accept-loss", "ingester-3/" + directory(cluster["ingester-3"]))
     assert running.returncode == 1 and "runs with that data directory" in running.stderr, running
-    wrong = node("forget", "--accept-loss", "ingester-2/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    wrong = stream("forget", "--accept-loss", "ingester-2/01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert wrong.returncode == 1 and "knows no such data directory" in wrong.stderr, wrong
-    done = node("forget", "--accept-loss", "ingester-2")
-    assert done.returncode == 0 and "1 data directory" in done.stdout, done
-    assert noted(cluster, "ingester-2") == [directory(gone)]
+    done = stream("forget", "--accept-loss", "ingester-2")
+    assert done.returncode == 0 and re.search(r"forgot \d+ streams? of ingester-2", done.stdout), done
+    assert registered(cluster, "ingester-2") == [directory(gone)]
     await_("answers to be exact again", lambda: exactness(s, service)[0] == "exact", 90)
     await_("the notice to end", lambda: notices(gone, "node.lost") == [])
     assert "event=notice.over of=node.lost" in gone.tail(500)
@@ -203,7 +208,7 @@ def test_a_clean_end_leaves_nothing_to_miss(cluster):
     s, service, moved = cluster.server(), unique(), cluster["ingester-2"]
     push(s, service)
     moved.stop()  # it gives all to the store
-    assert noted(cluster, "ingester-2") == []
+    assert registered(cluster, "ingester-2") == []
     empty(moved)
     moved.start()
     assert exactness(s, service) == ("exact", 12)
@@ -220,11 +225,11 @@ def test_a_lost_log_in_the_same_data_directory_is_a_new_one(cluster):
     assert directory(gone) != old and exactness(s, service)[0].startswith("partial=ingester-2: data directory " + old)
 
 
-def test_nothing_is_acknowledged_in_a_directory_that_the_store_does_not_know(tmp_path):
-    f = Flametree("--storage.dir", str(tmp_path / "store"), env={"FLAMETREE_FAULTS": "manifest.holdings=eio"})
+def test_nothing_is_acknowledged_in_a_stream_that_the_store_does_not_know(tmp_path):
+    f = Flametree("--storage.dir", str(tmp_path / "store"), env={"FLAMETREE_FAULTS": "manifest.streams=eio"})
     with that_waits(f):
         reply = f.server().push({"__name__": "process_cpu", "service_name": "s"}, Pprof(("a", 1))).expect(503, code="unavailable")
-        assert "not noted in the store yet" in reply.message() and "Input/output error" in reply.message(), reply.message()
+        assert "not registered in the store yet" in reply.message() and "Input/output error" in reply.message(), reply.message()
 
 
 @contextlib.contextmanager
@@ -239,7 +244,7 @@ def that_waits(f):
                     f.url = "http://127.0.0.1:%d" % json.load(text)["public"]
                 urllib.request.urlopen(f.url + "/ready")
             except urllib.error.HTTPError as refused:
-                return "not noted in the store yet" in refused.read().decode()
+                return "not registered in the store yet" in refused.read().decode()
             except (OSError, ValueError):
                 return False
             raise AssertionError("it is ready")
@@ -320,7 +325,7 @@ def test_where_profiles_may_be_of_any_future_time_any_may_be_missing(tmp_path, c
 def test_the_older_of_two_twins_marks_answers_after_it_ended(tmp_path, clock):
     """It took profiles for hours beside the newer one, and they are gone with it."""
     store = str(tmp_path / "store")
-    flags = ("--internal.listen", own_host() + ":0", "--server.id", "a", "--storage.dir", store, "--ingester.holding_interval", "100ms", "--ingester.cut_age", "24h")
+    flags = ("--internal.listen", own_host() + ":0", "--server.id", "a", "--storage.dir", store, "--ingester.stream_age", "100ms", "--ingester.cut_age", "24h")
     with Flametree(*flags, env=clock.env) as first:
         push_unflushed(first, clock)
         with Flametree(*flags, env=clock.env) as second:
@@ -346,7 +351,7 @@ def test_a_second_process_with_the_id_of_a_running_ingester_is_told_by_both(clus
                    program="flametree-ingester") as second:
         for one, other in ((first, second), (second, first)):
             await_notice(one, "node.twin", "ingester-2", directory(other), other.ports["internal"])
-        said = await_("answers to be marked", lambda: next((x for x in [exactness(s, service)[0]] if x != "exact"), None), 90)
+        said = await_("answers to be marked", lambda: next((x for x in [exactness(s, service)[0]] if x.startswith("partial=ingester-2: data")), None), 90)
         assert said.startswith("partial=ingester-2: data directory %s of" % directory(second)) and said.endswith("is of another process"), said
     # The second one took nothing, ended cleanly, and is forgotten.
     await_("answers to be exact again", lambda: exactness(s, service)[0] == "exact", 90)

@@ -40,7 +40,7 @@ OF_CLOSING = ("closing.", "closed.")
 # Points of the local store.
 OF_LOCAL = ("store.",)
 # Points that only what is stored meets.
-OF_STORE = ("flush.", "manifest.", "store.")
+OF_STORE = ("flush.", "manifest.", "store.", "stream.")
 # Points of a log in the object store, and those that only a log on disk has, or a head that is never flushed.
 OBJECT = os.environ.get("FLAMETREE_INGESTER_LOG") == "object"
 OF_OBJECTS = ("wal.object.",)
@@ -61,7 +61,7 @@ POINTS, FAILING = ([point for point in points if is_here(point)] for points in (
 
 # Small cuts, so that they close; small memory, so that buffers are flushed; a head age that a shifted clock passes at once.
 FLAGS = ("--ingester.cut_bytes", "6KiB", "--ingester.log_memory", "1MiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0")
-KIND = {"kept": ("--storage.kind", "none"), "stored": ()}
+KIND = {"kept": ("--storage.kind", "none"), "stored": ("--ingester.stream_age", "10ms")}
 HOUR = 3600 * 10**9
 OLD = ["old.%d" % i for i in range(40)]
 # Of what only old cuts have there is so much that tables are made anew when they go.

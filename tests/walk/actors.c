@@ -113,6 +113,7 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     buf_init(&message, NULL, 1 << 20);
     buf_init(&answer, NULL, 1 << 20);
     pb_put_bytes(&message, 1, batch_of(&r.arena, w, rows, attempt));
+    copies_open(w, n);
     bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
     for (unsigned k = 0; k < rows->n; k++)
         atomic_fetch_or(&w->rows[rows->numbers[k]].holders, (unsigned)ok << (n - w->nodes));
@@ -469,6 +470,7 @@ static void crash(struct world *w, struct actor *a)
     atomic_store(&n->seat.dead, false);
     whole_start_with(&n->whole, n->dir, "", n->seat.store);
     whole_await(&n->whole);
+    copies_note(w, n);
     walk_log_told(w);
     pthread_mutex_lock(&w->lock);
     n->up = true;

@@ -7,28 +7,46 @@
 
 #include <stdlib.h>
 
-#define INTERVAL_NS SLOT_MINUTE
+#define AGE_NS SLOT_MINUTE
 
 // ---- ingesters
 
-static struct holding own_of(struct world *w, struct node *n)
+static bool step(struct node *n, struct req *r, err *e)
 {
-    uint8_t number = (uint8_t)(n - w->nodes);
-    return (struct holding){.node = number ? S("ingester-1") : S("ingester-0"),
-                            .directory = {{1, number}},
-                            .number = 1,
-                            .boot = {{1}},
-                            .made_ns = w->start_ns};
+    int64_t soon_ns = 0;
+    const struct roll_settings t = {.stream_age_ns = AGE_NS,
+                                    .idle_ns = SLOT_HOUR,
+                                    .rows_age_ns = 31 * 24 * SLOT_HOUR};
+    return roll_step(&n->holding.roll, r, &t, &soon_ns, e);
+}
+
+// Steps through the store of nobody, which never fails, until pushes are admitted and the next
+// stream is registered too.
+static void open_roll(struct world *w, struct node *n, struct req *r)
+{
+    struct roll *l = &n->holding.roll;
+    err ignored = {0};
+    l->store = w->store;
+    for (int i = 0; i < 3; i++)
+        (void)!step(n, r, &ignored);
+    l->store = n->seat.store;
 }
 
 void copies_note(struct world *w, struct node *n)
 {
     struct req r;
-    bool existed = false;
-    const struct holding own = own_of(w, n);
+    struct registered list;
+    uint8_t number = (uint8_t)(n - w->nodes);
+    const struct registered_stream own = {.node = number ? S("ingester-1") : S("ingester-0"),
+                                          .boot = {{1}},
+                                          .directory = {{1, number}}};
     req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
-    assert_ok(holding_create(w->store, &r, &own, &existed, e));
-    roll_noted(&n->holding.roll, 1, clock_boot_ns());
+    roll_init(&n->holding.roll, n->whole.in->wal, w->store, &own);
+    assert_ok(registered_read(w->store, &r, &w->memory, NULL, &list, e));
+    assert_ok(roll_saw(&n->holding.roll, &list, e));
+    registered_release(&list);
+    open_roll(w, n, &r);
+    n->whole.in->roll = &n->holding.roll;
     req_release(&r);
 }
 
@@ -49,20 +67,22 @@ static bool take(struct world *w, struct node *n, bool busy)
     return ok;
 }
 
+void copies_open(struct world *w, struct node *n)
+{
+    struct req r;
+    if (roll_is_open(&n->holding.roll) || !take(w, n, true)) return;
+    req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
+    open_roll(w, n, &r);
+    req_release(&r);
+    (void)take(w, n, false);
+}
+
 void copies_roll(struct world *w, struct node *n, struct req *r)
 {
-    struct roll *l = &n->holding.roll;
-    const struct holding own = own_of(w, n);
-    struct holding *v = NULL;
-    size_t count = 0;
-    err e = {0};
+    err ignored = {0};
     if (!take(w, n, true)) return;
-    bool ok = l->number || holdings_list(n->seat.store, r, &r->arena, own.node, &v, &count, &e);
-    if (ok && count) roll_noted(l, v[0].number, clock_boot_ns());
-    if (ok && l->number) {
-        // What fails is tried again after the next flush.
-        (void)!roll_step(l, n->whole.in->wal, n->seat.store, r, &own, INTERVAL_NS, &e);
-    }
+    // What fails is tried again later.
+    (void)!step(n, r, &ignored);
     (void)take(w, n, false);
 }
 
@@ -95,14 +115,14 @@ void copies_free(struct copies *c)
 
 bool copies_look(struct copies *c, struct store *s, struct req *r, struct copies_view *v, err *e)
 {
-    struct holding_at *at = NULL;
+    id128 *at = NULL;
     size_t n = 0;
     bool ok = true;
     pthread_mutex_lock(&c->lock);
     bool looks = !c->watch.listing;
     c->watch.listing = true;
     pthread_mutex_unlock(&c->lock);
-    if (looks) ok = holdings_inspect(s, r, &r->arena, &at, &n, e);
+    if (looks) ok = stream_names(s, r, &r->arena, &at, &n, e);
     pthread_mutex_lock(&c->lock);
     if (looks && ok) ok = watch_saw(&c->watch, clock_wall_ns(), at, n, e);
     if (looks) c->watch.listing = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // copies.h - second copies of rows in logs, and leaves that are not to expire before they are
-// flushed: the sequence of each ingester's object in the store, and one watch for all jobs.
+// flushed: the registered streams of each ingester, and one watch for all jobs.
 //
 // Ingesters of walks have no identity, so they have no thread for that: here it is a step of a
 // walk, when time has passed.
@@ -25,7 +25,10 @@ void copies_free(struct copies *c);
 void copies_note(struct world *w, struct node *n);  // before anything is acknowledged
 void copies_end(struct node *n);                    // its process is no more
 
-// The next number, if it is due. What a process that has just started does not know yet it lists.
+// Registers the stream of a log that was opened again, if it is not yet.
+void copies_open(struct world *w, struct node *n);
+
+// The next stream, if it is due.
 void copies_roll(struct world *w, struct node *n, struct req *r);
 
 // ---- jobs: look, snapshot, plan, wish

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sequence of objects of a data directory: the next number comes only once all is flushed that
-// was in the log before. On a real ingester.
+// Registrations follow the streams of the log. On a real ingester, whose thread of registrations
+// the test is itself: the ingester has no identity.
 #include "ingester/flush/flush.h"
 #include "ingester/roll.h"
 #include "lib/memstore.h"
@@ -10,14 +10,28 @@
 
 #include <stdio.h>
 
-#define INTERVAL (60 * NS_PER_S)
-
 static struct store *store;
 static struct req r;
 static struct whole whole;
 static char dir[DIR_MAX];
-static struct roll sequence;
-static const struct holding own = {.node = {"n", 1}, .directory = {{1}}, .boot = {{2}}};
+static struct roll rolls;
+static struct roll_settings at_once;  // a stream is old at once
+static struct roll_settings calm;     // and here never
+static const struct registered_stream own = {.node = {"n", 1}, .boot = {{2}}, .directory = {{1}}};
+
+static void begin(void)
+{
+    whole_start_with(&whole, dir, "--ingester.cut_age=1h", store);
+    whole_await(&whole);
+    roll_init(&rolls, whole.in->wal, store, &own);
+    whole.in->roll = &rolls;
+}
+
+static void end(void)
+{
+    whole_stop(&whole);
+    roll_release(&rolls);
+}
 
 static int set_up(void **state)
 {
@@ -25,27 +39,29 @@ static int set_up(void **state)
     store = memstore_open();
     req_init(&r, RANK_DUTY, NULL, 1 << 22, 0);
     dir_new(dir);
-    whole_start_with(&whole, dir, "--ingester.cut_age=1h", store);
-    whole_await(&whole);
+    at_once =
+        (struct roll_settings){.idle_ns = INT64_MAX, .rows_age_ns = INT64_C(31) * 86400 * NS_PER_S};
+    calm = at_once;
+    calm.stream_age_ns = INT64_MAX;
+    begin();
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    roll_release(&sequence);
-    whole_stop(&whole);
+    end();
     dir_remove(dir);
     req_release(&r);
     store_close(store);
     return 0;
 }
 
-static void push(uint64_t seed)
+static bool push(uint64_t seed, err *e)
 {
     struct dice d = {seed};
     struct fact f = fact_roll(&d, clock_wall_ns() - NS_PER_S, NS_PER_S);
-    assert_ok(whole_push(&whole, &f, 1, e));
+    return whole_push(&whole, &f, 1, e);
 }
 
 static void flush(void)
@@ -55,105 +71,243 @@ static void flush(void)
     AWAIT(wal_count(whole.in->wal).bytes == 0);
 }
 
-static bool is_due(int64_t at)
+static void step(const struct roll_settings *t)
 {
-    return roll_is_due(&sequence, whole.in->wal, at * NS_PER_S, INTERVAL);
+    int64_t soon_ns = 0;
+    assert_ok(roll_step(&rolls, &r, t, &soon_ns, e));
 }
 
-static void what_the_log_holds_holds_it_back(void **state)
+static size_t names(id128 **v)
 {
-    (void)state;
-    assert_false(is_due(1000));  // nobody knows a number yet
-    roll_noted(&sequence, 1, 0);
-    assert_false(is_due(59));
-    push(1);
-    assert_false(is_due(60));
-    push(2);
-    assert_false(is_due(61));
-    flush();
-    push(3);  // after the marks
-    assert_true(is_due(62));
-    roll_noted(&sequence, 2, 62 * NS_PER_S);
-    roll_noted(&sequence, 2, 90 * NS_PER_S);  // a LIST shows it again
-    assert_false(is_due(121));
-    assert_false(is_due(122));
-    flush();
-    assert_true(is_due(123));
+    size_t n = 0;
+    assert_ok(stream_names(store, &r, &r.arena, v, &n, e));
+    return n;
 }
 
-static void what_comes_within_the_interval_is_waited_for_too(void **state)
+static bool is_registered(id128 stream)
+{
+    id128 *v = NULL;
+    size_t n = names(&v);
+    bool is = false;
+    for (size_t i = 0; i < n; i++)
+        is = is || id128_eq(v[i], stream);
+    return is;
+}
+
+static id128 open_stream(void)
+{
+    struct wal_place place;
+    assert_ok(wal_position(whole.in->wal, &place, e));
+    return place.stream;
+}
+
+static void nothing_is_acknowledged_before_the_stream_is_registered(void **state)
 {
     (void)state;
-    roll_noted(&sequence, 1, 0);
-    assert_false(is_due(10));
-    push(1);
-    assert_false(is_due(60));
+    id128 *v = NULL;
+    err why = {0};
+    struct roll_settings slow = calm;
+    slow.settle_ns = 3600 * NS_PER_S;
+    assert_false(push(1, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.msg, "not registered"));
+    step(&slow);
+    assert_int_equal(names(&v), 1);
+    assert_true(id128_eq(v[0], open_stream()));
+    assert_false(push(1, &why));  // it settles
+    assert_false(roll_is_open(&rolls));
+    step(&calm);
+    assert_true(roll_is_open(&rolls));
+    assert_ok(push(1, e));
+}
+
+static void the_next_stream_is_registered_ahead(void **state)
+{
+    (void)state;
+    id128 *v = NULL;
+    step(&calm);
+    step(&calm);
+    assert_int_equal(names(&v), 2);
+    assert_true(id128_eq(v[0], open_stream()));
+    for (int i = 0; i < 3; i++)
+        step(&calm);
+    assert_int_equal(names(&v), 2);
+    assert_true(id128_eq(v[0], open_stream()));
+}
+
+static void an_old_stream_ends_with_its_cut_and_goes_when_it_is_flushed(void **state)
+{
+    (void)state;
+    id128 *v = NULL;
+    step(&calm);
+    step(&calm);
+    step(&calm);
+    assert_ok(push(1, e));
+    id128 first = open_stream();
+    step(&at_once);
+    assert_true(id128_eq(open_stream(), first));  // its cut is open
+    assert_ok(push(2, e));
+    assert_true(id128_eq(open_stream(), first));
+    assert_ok(wal_cut_now(whole.in->wal, e));
+    assert_ok(push(3, e));
+    id128 second = open_stream();
+    assert_false(id128_eq(second, first));
+    // The flush has the cut of the first stream by now, or will have it.
+    step(&calm);
+    assert_true(is_registered(second) && roll_is_open(&rolls));
     flush();
-    assert_true(is_due(60));
+    step(&calm);
+    assert_false(is_registered(first));
+    assert_true(is_registered(second));
+    step(&calm);
+    assert_int_equal(names(&v), 2);
+}
+
+static void a_registration_stays_while_the_log_has_rows_of_the_stream(void **state)
+{
+    (void)state;
+    step(&calm);
+    step(&calm);
+    step(&calm);
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    assert_ok(push(1, e));
+    id128 first = open_stream();
+    assert_ok(wal_cut_now(whole.in->wal, e));
+    int64_t soon_ns = 0;
+    err ignored = {0};
+    (void)!roll_step(&rolls, &r, &at_once, &soon_ns, &ignored);
+    assert_ok(push(2, e));  // in the next stream, which was registered ahead
+    assert_false(id128_eq(open_stream(), first));
+    for (int i = 0; i < 3; i++)
+        (void)!roll_step(&rolls, &r, &at_once, &soon_ns, &ignored);
+    assert_true(is_registered(first));
+    memstore_heal(store);
+    flush();
+    for (int i = 0; i < 3; i++)
+        step(&calm);
+    assert_false(is_registered(first));
 }
 
 static void an_idle_ingester_goes_on(void **state)
 {
     (void)state;
-    for (uint64_t n = 1; n < 5; n++) {
-        roll_noted(&sequence, n, 0);
-        assert_false(is_due(1));
-        assert_true(is_due(60));
+    id128 *v = NULL;
+    step(&at_once);
+    for (int i = 0; i < 5; i++) {
+        id128 before = open_stream();
+        step(&at_once);
+        step(&at_once);
+        step(&at_once);
+        assert_false(id128_eq(open_stream(), before));
+        assert_false(is_registered(before));
+        assert_in_range(names(&v), 1, 2);
     }
-}
-
-static void what_a_start_finds_in_the_log_holds_it_back(void **state)
-{
-    (void)state;
-    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
-    push(1);
-    ingester.drain(whole.in, 0);
-    ingester.stop(whole.in);
-    config_free(whole.config);
-    whole_start_with(&whole, dir, "--ingester.cut_age=1h", store);
-    roll_noted(&sequence, 7, 0);
-    assert_false(is_due(100));  // maybe even before the log is read
-    whole_await(&whole);
-    assert_false(is_due(101));
-    memstore_heal(store);
-    flush();
-    assert_true(is_due(102));
-}
-
-static void a_step_creates_the_next_and_keeps_two(void **state)
-{
-    (void)state;
-    struct holding_at *v = NULL;
-    size_t n = 0;
-    bool existed = false;
-    struct holding first = own;
-    first.number = 1;
-    assert_ok(holding_create(store, &r, &first, &existed, e));
-    roll_noted(&sequence, 1, 0);
-    for (uint64_t k = 2; k < 6; k++) {
-        assert_ok(roll_step(&sequence, whole.in->wal, store, &r, &own, 0, e));
-        assert_ok(holdings_inspect(store, &r, &r.arena, &v, &n, e));
-        assert_int_equal(v[0].number, k);
-        assert_int_equal(memstore_count(store, "v1/nodes/"), 2);
-    }
-    // What landed though it was told to have failed is the next number all the same.
-    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
     err why = {0};
-    assert_false(roll_step(&sequence, whole.in->wal, store, &r, &own, 0, &why));
-    assert_int_equal(sequence.number, 5);
-    assert_ok(roll_step(&sequence, whole.in->wal, store, &r, &own, 0, e));
-    assert_int_equal(sequence.number, 6);
+    if (!push(1, &why)) fail_msg("%s", why.msg);
+}
+
+static void a_start_takes_over_what_it_finds(void **state)
+{
+    (void)state;
+    struct registered list;
+    struct registered_stream stray = own;
+    bool existed = false;
+    stray.stream = (id128){{9}};
+    step(&calm);
+    step(&calm);
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    assert_ok(push(1, e));
+    id128 first = open_stream();
+    id128 *v = NULL;
+    assert_int_equal(names(&v), 2);
+    id128 ahead = v[1];
+    end();
+    begin();
+    memstore_heal(store);
+    assert_ok(stream_register(store, &r, &stray, &existed, e));
+    stray.stream = (id128){{8}};
+    stray.directory = (id128){{7}};
+    assert_ok(stream_register(store, &r, &stray, &existed, e));
+    assert_ok(registered_read(store, &r, NULL, NULL, &list, e));
+    assert_ok(roll_saw(&rolls, &list, e));
+    registered_release(&list);
+    step(&calm);
+    assert_false(is_registered(ahead) || is_registered((id128){{9}}));  // they were empty
+    assert_true(is_registered((id128){{8}}));                           // of another directory
+    flush();
+    step(&calm);
+    assert_false(is_registered(first));
+    // Somebody deleted one that is in use.
+    step(&calm);
+    assert_true(roll_is_open(&rolls));
+    assert_ok(stream_unregister(store, &r, open_stream(), e));
+    assert_ok(registered_read(store, &r, NULL, NULL, &list, e));
+    assert_ok(roll_saw(&rolls, &list, e));
+    registered_release(&list);
+    assert_false(roll_is_open(&rolls));
+    step(&calm);
+    assert_true(roll_is_open(&rolls) && is_registered(open_stream()));
+}
+
+static void a_registration_that_landed_though_it_failed_counts(void **state)
+{
+    (void)state;
+    int64_t soon_ns = 0;
+    err why = {0};
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
+    assert_false(roll_step(&rolls, &r, &calm, &soon_ns, &why));
+    assert_false(roll_is_open(&rolls));
+    step(&calm);
+    assert_true(roll_is_open(&rolls));
+}
+
+static void an_end_leaves_what_has_rows(void **state)
+{
+    (void)state;
+    id128 *v = NULL;
+    step(&calm);
+    step(&calm);
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    assert_ok(push(1, e));
+    id128 first = open_stream();
+    ingester.drain(whole.in, 0);
+    assert_ok(roll_end(&rolls, &r, e));
+    assert_int_equal(names(&v), 1);
+    assert_true(id128_eq(v[0], first));
+    memstore_heal(store);
+}
+
+static void it_promises_the_age_that_all_its_streams_keep(void **state)
+{
+    (void)state;
+    struct registered list;
+    struct roll_settings longer = calm;
+    assert_int_equal(roll_rows_age(&rolls), INT64_MAX);
+    step(&calm);
+    longer.rows_age_ns *= 2;
+    step(&longer);
+    step(&longer);
+    assert_int_equal(roll_rows_age(&rolls), calm.rows_age_ns);
+    assert_ok(registered_read(store, &r, NULL, NULL, &list, e));
+    assert_int_equal(list.n, 2);
+    assert_true(list.v[0].rows_from_ns > list.v[1].rows_from_ns);
+    assert_true(list.v[0].rows_from_ns < clock_wall_ns() - calm.rows_age_ns);
+    registered_release(&list);
 }
 
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(what_the_log_holds_holds_it_back),
-        CASE(what_comes_within_the_interval_is_waited_for_too),
+        CASE(nothing_is_acknowledged_before_the_stream_is_registered),
+        CASE(the_next_stream_is_registered_ahead),
+        CASE(an_old_stream_ends_with_its_cut_and_goes_when_it_is_flushed),
+        CASE(a_registration_stays_while_the_log_has_rows_of_the_stream),
         CASE(an_idle_ingester_goes_on),
-        CASE(what_a_start_finds_in_the_log_holds_it_back),
-        CASE(a_step_creates_the_next_and_keeps_two),
+        CASE(a_start_takes_over_what_it_finds),
+        CASE(a_registration_that_landed_though_it_failed_counts),
+        CASE(an_end_leaves_what_has_rows),
+        CASE(it_promises_the_age_that_all_its_streams_keep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

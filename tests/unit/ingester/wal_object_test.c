@@ -511,6 +511,110 @@ static void what_may_wait_has_a_limit(void **state)
     b->w = NULL;
 }
 
+// ---- streams follow each other
+
+static size_t serves(struct bench *b, struct wal_served v[8])
+{
+    size_t n = wal_serves(b->w, v, 8);
+    assert_in_range(n, 0, 8);
+    return n;
+}
+
+static id128 plan(struct bench *b)
+{
+    id128 stream;
+    assert_ok(wal_plan_stream(b->w, &stream, e));
+    return stream;
+}
+
+static void a_stream_is_served_until_it_is_sealed_and_covered(void **state)
+{
+    struct bench *b = *state;
+    struct wal_served v[8];
+    id128 first = append(b, "a").stream;
+    id128 second = plan(b);
+    wal_offer_stream(b->w, second);
+    assert_true(id128_eq(append(b, "b").stream, first));  // its cut is open
+    assert_ok(wal_cut_now(b->w, e));
+    struct wal_place c = append(b, "c");
+    assert_true(id128_eq(c.stream, second) && c.last_seq == 1 && c.cut->number == 1);
+    assert_int_equal(serves(b, v), 2);
+    assert_true(id128_eq(v[0].stream, first) && v[0].held && !v[0].open && v[1].open);
+    // Its last cut is dropped, but there is no seal.
+    struct cut *cuts[8];
+    assert_int_equal(wal_cuts(b->w, cuts, 8), 2);
+    assert_ok(wal_drop(b->w, cuts[0], e));
+    assert_int_equal(serves(b, v), 2);
+    assert_true(id128_eq(v[0].stream, first) && v[0].held && v[0].oldest_ns == 0);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+    wal_tick(b->w);
+    assert_int_equal(serves(b, v), 2);
+    memstore_heal(b->store);
+    wal_tick(b->w);
+    assert_int_equal(serves(b, v), 1);
+    assert_true(id128_eq(v[0].stream, second) && v[0].open);
+}
+
+static void a_stream_without_objects_ends_without_a_seal(void **state)
+{
+    struct bench *b = *state;
+    struct wal_served v[8];
+    id128 second = plan(b);
+    wal_offer_stream(b->w, second);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    wal_tick(b->w);
+    memstore_heal(b->store);
+    assert_int_equal(serves(b, v), 1);
+    assert_true(id128_eq(v[0].stream, second) && v[0].open);
+}
+
+static void an_idle_stream_is_followed_by_the_planned_one(void **state)
+{
+    struct bench *b = *state;
+    id128 first = append(b, "a").stream;
+    id128 second = plan(b);
+    atomic_fetch_add(&fake_boot, 3600 * NS_PER_S);
+    assert_true(id128_eq(append(b, "b").stream, second));
+    assert_false(id128_eq(first, second));
+    assert_false(id128_eq(plan(b), second));
+}
+
+static void a_start_serves_what_it_has_not_seen_yet(void **state)
+{
+    struct bench *b = *state;
+    struct wal_served v[8];
+    struct wal_options o = options(b);
+    id128 first = append(b, "a").stream;
+    (void)plan(b);
+    kill_it(b);
+    assert_ok((b->w = wal_open(&o, e)) != NULL);
+    assert_int_equal(serves(b, v), 1);  // the planned one was never begun
+    assert_true(id128_eq(v[0].stream, first) && v[0].held && !v[0].open);
+    assert_ok(wal_find(b->w, e));
+    assert_int_equal(serves(b, v), 1);
+    reads(b, "1:a ");
+    assert_ok(wal_begin(b->w, e));
+    assert_int_equal(serves(b, v), 2);
+}
+
+static void at_the_end_only_what_is_not_flushed_is_held(void **state)
+{
+    struct bench *b = *state;
+    struct wal_served v[8];
+    append(b, "a");
+    wal_drain(b->w);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+    drop_all(b);
+    assert_int_equal(serves(b, v), 1);
+    assert_true(v[0].held);
+    memstore_heal(b->store);
+    wal_end(b->w);
+    for (size_t i = serves(b, v); i > 0; i--)
+        assert_false(v[i - 1].held);
+    wal_close(b->w);
+    b->w = NULL;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -531,6 +635,11 @@ int main(void)
         TEST(a_group_without_its_news_is_refused),
         TEST(pushes_that_come_together_share_an_object),
         TEST(what_may_wait_has_a_limit),
+        TEST(a_stream_is_served_until_it_is_sealed_and_covered),
+        TEST(a_stream_without_objects_ends_without_a_seal),
+        TEST(an_idle_stream_is_followed_by_the_planned_one),
+        TEST(a_start_serves_what_it_has_not_seen_yet),
+        TEST(at_the_end_only_what_is_not_flushed_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,14 +34,13 @@ static void names_are_what_the_page_says(void **state)
         {name_roots(&a, S("acme")), "v1/bb/acme/live/m/"},
         {name_root(&a, S("acme"), 255), "v1/bb/acme/live/m/00000000000000ff"},
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
-        {name_nodes(), "v1/nodes/ingester/"},
-        {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
-        {name_holding(&a, S("i-1"), stream(), 26),
-         "v1/nodes/ingester/i-1/" STREAM ".000000000000001a"},
+        {name_streams(), "v1/streams/"},
+        {name_stream(&a, stream()), "v1/streams/" STREAM},
+        {name_former(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
+        {name_former(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
         {name_logs(), "v1/log/"},
         {name_log(&a, stream()), "v1/log/" STREAM "/"},
         {name_log_object(&a, stream(), 26), "v1/log/" STREAM "/000000000000001a"},
-        {name_holdings(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)

@@ -254,6 +254,46 @@ static void member_lists_that_differ_are_said(void **state)
     }
 }
 
+// Field 19: a stream that is served; field 20: a directory that is lost.
+static struct head_reply speaking(const char *member, uint8_t served, uint8_t lost)
+{
+    struct buf out;
+    id128 id = {{served}};
+    buf_init(&out, NULL, 1 << 16);
+    pb_put_bytes(&out, 14, str_of(member));
+    size_t mark = pb_begin(&out, 19);
+    pb_put_bytes(&out, 1, str_make(id.b, sizeof id.b));
+    pb_put_fixed64_opt(&out, 2, 7);
+    pb_end(&out, mark);
+    id = (id128){{lost}};
+    if (lost) pb_put_bytes(&out, 20, str_make(id.b, sizeof id.b));
+    struct head_reply r = {.member = str_of(member), .bytes = arena_str(&arena, buf_view(&out))};
+    buf_release(&out);
+    return r;
+}
+
+static void replies_say_which_streams_they_speak_for(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "down"};
+    struct fetched f = {0};
+    struct head_reply v[] = {speaking("two", 5, 0),
+                             speaking("one", 3, 9),
+                             {.member = S("gone"), .fault = &down, .unlisted = true}};
+    const struct head_replies replies = {v, COUNT(v)};
+    assert_false(fetch_serves(&f, (id128){{3}}));
+    assert_ok(fetch_choose(&arena, &replies, &f, e));
+    assert_int_equal(f.missing_count, 0);  // whoever is in no list may be gone for good
+    static const uint8_t known[] = {3, 5, 9};
+    for (uint8_t i = 0; i < 12; i++) {
+        bool want = memchr(known, i, sizeof known) != NULL;
+        if (fetch_serves(&f, (id128){{i}}) != want) fail_msg("%d", i);
+    }
+    const struct head_replies fewer = {v, 1};
+    assert_ok(fetch_choose(&arena, &fewer, &f, e));  // of the last replies
+    assert_false(fetch_serves(&f, (id128){{3}}));
+}
+
 static void long_lists_are_cut(void **state)
 {
     (void)state;
@@ -302,6 +342,7 @@ int main(void)
         ARENA_TEST(damaged_replies_count_as_missing),
         ARENA_TEST(a_lost_data_directory_marks_and_refuses_nothing),
         ARENA_TEST(member_lists_that_differ_are_said),
+        ARENA_TEST(replies_say_which_streams_they_speak_for),
         ARENA_TEST(long_lists_are_cut),
         ARENA_TEST(names_of_objects_are_few_in_a_header),
     };

@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// streams.c - the thread of streams.h. One round:
+//
+//     1. Every quarter of a minute, and until it has succeeded once: all streams are listed. Each
+//        other directory of this id is probed at its address, and becomes a notice.
+//     2. Registrations follow the log (roll_step).
+//
+// Rounds come once a second, or as often as streams may end; and when the log has begun a stream.
+#include "ingester/streams.h"
+
+#include "base/fault.h"
+#include "codec/json.h"
+#include "codec/pb.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "ingester/roll.h"
+#include "manifest/stream.h"
+#include "rpc/peer.h"
+#include "service/tenant.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#define TICK_NS    NS_PER_S
+#define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
+#define LIMIT_NS   ((uint64_t)(5 * NS_PER_S))  // of one round
+#define PROBE_NS   ((uint64_t)NS_PER_S)
+#define END_NS     ((uint64_t)(5 * NS_PER_S))
+#define IDLE_NS    (3600 * NS_PER_S)
+#define WORK_MAX   ((size_t)64 << 20)
+#define AGAIN_NS   (20 * NS_PER_MS)
+#define LOST_MAX   256
+#define LOST_TEXT  400
+#define TIME_TEXT  32
+
+// Times of profiles may be ahead of this machine's clock by so much at least: clocks of machines
+// differ.
+#define AHEAD_NS (INT64_C(3600) * NS_PER_S)
+
+// Another data directory of this id, with what is registered of it.
+struct lost {
+    id128 directory;
+    str address;  // of the newest registration; lent, while it is judged
+    int64_t newest_ns;
+    int64_t oldest_ns;
+    int64_t from_ns;
+    int64_t until_ns;      // wall clock when it took the last profiles; INT64_MAX: it may take more
+    char about[300];       // of its notice
+    char text[LOST_TEXT];  // in answers
+};
+
+struct streams {
+    struct ingester *in;
+    pthread_t thread;
+    int64_t boot_wall_ns;
+    struct roll roll;
+    // The thread's.
+    struct registered list;
+    bool cleared;          // objects of former programs are gone
+    id128 seen[LOST_MAX];  // other directories that it has seen
+    size_t seen_count;
+    int64_t after_ns;  // the newest registration of another directory of this id
+    int64_t met_ns;    // the same when it was seen first
+    uint64_t next_inspect_mono_ns;
+    struct lock lock;  // of what follows
+    struct cond wake;
+    bool stopping;
+    bool wake_now;
+    bool inspect_now;
+    bool tried;         // a list was tried, well or not
+    bool listed;        // a list succeeded
+    err fault;          // of the last round
+    struct lost *lost;  // LOST_MAX
+    size_t lost_count;
+};
+
+static const struct node_identity *me(const struct streams *s)
+{
+    return s->in->process->identity;
+}
+
+static struct store *store_of(const struct streams *s)
+{
+    return s->in->process->store;
+}
+
+static void time_text(int64_t ns, char text[TIME_TEXT])
+{
+    struct tm tm;
+    time_t t = (time_t)(ns / NS_PER_S);
+    // A time that no calendar has stays empty: it is only shown.
+    text[0] = '\0';
+    if (gmtime_r(&t, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+// ---- other directories of this id
+
+// Whether a process with this directory answers at the address.
+static bool is_alive(struct streams *s, str address, id128 directory, struct node_identity *who,
+                     struct arena *a)
+{
+    const struct process *p = s->in->process;
+    struct peer_call c;
+    struct req r;
+    struct buf message;
+    struct node_answer answer;
+    str bytes = {0};
+    err why = {0};
+    if (!p->client || address.n == 0) return false;
+    // A request of its own, because the caller's has the time limit of the whole round.
+    buf_init(&message, NULL, NODE_MESSAGE_MAX);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, PROBE_NS);
+    node_put_probe(me(s), &message);
+    peer_start(p->client, &r, &c, address, NODE_PROBE, buf_view(&message), RANK_INGESTER,
+               NODE_MESSAGE_MAX);
+    bool ok = call_wait(&r, &c.http.call, &why) && peer_answer(&c, &bytes, &why) &&
+              node_read_answer(arena_str(a, bytes), &answer, &why);
+    // arena_str copied what the answer lends: it goes with the call.
+    peer_release(&c);
+    req_release(&r);
+    buf_release(&message);
+    if (!ok || !id128_eq(answer.node.directory, directory)) return false;
+    // Another process may have that address by now.
+    *who = answer.node;
+    return true;
+}
+
+static void describe(const struct streams *s, bool alive, struct lost *l)
+{
+    char ulid[ULID_TEXT];
+    char made[TIME_TEXT];
+    ulid_print(l->directory, ulid);
+    time_text(l->oldest_ns, made);
+    snprintf(l->about, sizeof l->about, "%s/%s", s->in->process->id, ulid);
+    snprintf(l->text, sizeof l->text, "%.200s: data directory %s of %s is %s", s->in->process->id,
+             ulid, made, alive ? "of another process" : "gone");
+}
+
+static void tell(const struct streams *s, const struct lost *l)
+{
+    char made[TIME_TEXT];
+    time_text(l->oldest_ns, made);
+    notice_raise(s->in->process->notices, "node.lost", str_of(l->about), NOTICE_FOREVER,
+                 "this data directory was used under the same id from %s on, and is not the one of "
+                 "this process; what it had not given to the store is missing, and answers say so: "
+                 "mount it again, or accept the loss with `flametree stream forget --accept-loss "
+                 "%s`",
+                 made, l->about);
+}
+
+// Until when another directory took profiles (streams.h).
+static int64_t took_until(const struct streams *s, const struct lost *l, bool alive)
+{
+    int64_t own_ns = (int64_t)uuid_ms(me(s)->directory) * NS_PER_MS;
+    if (alive || l->newest_ns > s->boot_wall_ns) return INT64_MAX;
+    return l->newest_ns < own_ns ? own_ns : s->boot_wall_ns;
+}
+
+static void judge(struct streams *s, struct arena *a, struct lost *l)
+{
+    struct node_identity who;
+    bool alive = is_alive(s, l->address, l->directory, &who, a);
+    assert(!id128_eq(l->directory, me(s)->directory));
+    l->until_ns = took_until(s, l, alive);
+    describe(s, alive, l);
+    if (alive) node_tell_twin(s->in->process, &who);
+    tell(s, l);
+    l->address = (str){0};
+}
+
+static struct lost *find_lost(struct lost *v, size_t n, id128 directory)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (id128_eq(v[i].directory, directory)) return &v[i];
+    }
+    return NULL;
+}
+
+static void replace(struct streams *s, struct lost *v, size_t n)
+{
+    lock_take(&s->lock);
+    for (size_t i = 0; i < s->lost_count; i++) {
+        if (!find_lost(v, n, s->lost[i].directory))
+            notice_end(s->in->process->notices, "node.lost", str_of(s->lost[i].about));
+    }
+    assert(n <= LOST_MAX);
+    // Notices of directories that are still lost were raised again by judge, with their new times.
+    if (n) memcpy(s->lost, v, n * sizeof *v);
+    s->lost_count = n;
+    s->listed = true;
+    lock_give(&s->lock);
+    metric_set(&ingester_lost_directories, (int64_t)n);
+}
+
+// Adds a registration of another directory to what is known of that one.
+static void join(struct lost *v, size_t *n, const struct registered_stream *o)
+{
+    struct lost *l = find_lost(v, *n, o->directory);
+    if (!l && *n == LOST_MAX) return;
+    if (!l) {
+        l = &v[(*n)++];
+        *l = (struct lost){.directory = o->directory,
+                           .newest_ns = INT64_MIN,
+                           .oldest_ns = INT64_MAX,
+                           .from_ns = INT64_MAX};
+    }
+    // Streams are in the order of their beginnings, so the last one has the newest address.
+    l->address = o->address;
+    l->newest_ns = MAX(l->newest_ns, o->made_ns);
+    l->oldest_ns = MIN(l->oldest_ns, o->made_ns);
+    l->from_ns = MIN(l->from_ns, o->rows_from_ns);
+}
+
+// A directory that this process sees for the first time: a stream that is registered later says
+// that this one is in use as well.
+static void meet(struct streams *s, const struct lost *l)
+{
+    id128 planned;
+    err ignored = {0};
+    for (size_t i = 0; i < s->seen_count; i++) {
+        if (id128_eq(s->seen[i], l->directory)) return;
+    }
+    if (s->seen_count < LOST_MAX) s->seen[s->seen_count++] = l->directory;
+    s->met_ns = MAX(s->met_ns, l->newest_ns);
+    if (l->newest_ns < roll_newest_ns(&s->roll)) return;
+    if (wal_plan_stream(s->in->wal, &planned, &ignored)) wal_unplan_stream(s->in->wal, planned);
+}
+
+static bool is_other(const struct streams *s, const struct registered_stream *o)
+{
+    return str_eq(o->node, me(s)->node) && !id128_eq(o->directory, me(s)->directory);
+}
+
+static bool list(struct streams *s, struct req *r, bool *done, err *e)
+{
+    struct registered list;
+    size_t n = 0;
+    if (FAULT_ERRNO("manifest.streams")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
+    if (!registered_read(store_of(s), r, NULL, &s->list, &list, e)) {
+        registered_release(&list);
+        return false;
+    }
+    registered_release(&s->list);
+    s->list = list;
+    // In the arena, not on the stack: LOST_MAX of them are 200 kB.
+    struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
+    if (!lost) return arena_fail(&r->arena, e);
+    if (!roll_saw(&s->roll, &s->list, e)) return false;
+    for (size_t i = 0; i < list.n; i++) {
+        const struct registered_stream *o = &list.v[i];
+        if (!is_other(s, o)) continue;
+        join(lost, &n, o);
+        s->after_ns = MAX(s->after_ns, o->made_ns);
+    }
+    for (size_t i = 0; i < n; i++)
+        meet(s, &lost[i]);
+    // Told only once it is in the store that this directory is in use after the other one.
+    *done = n == 0 || roll_newest_ns(&s->roll) > s->met_ns;
+    if (!*done) return true;
+    for (size_t i = 0; i < n; i++)
+        judge(s, &r->arena, &lost[i]);
+    // Built aside and swapped in: answers see the former list until the new one is complete.
+    replace(s, lost, n);
+    return true;
+}
+
+// Former programs had objects of data directories in the store, which nobody reads any more.
+static bool clear_former(struct streams *s, struct req *r, err *e)
+{
+    if (s->cleared) return true;
+    s->cleared = streams_clear_former(store_of(s), r, me(s)->node, e);
+    return s->cleared;
+}
+
+// ---- the thread
+
+static bool inspect(struct streams *s, struct req *r, err *e)
+{
+    id128 cluster;
+    uint64_t now = clock_mono_ns();
+    if (now < s->next_inspect_mono_ns) return true;
+    if (!process_cluster(s->in->process, &cluster))
+        return err_set(e, ERR_UNAVAILABLE, "the id of the store's cluster is not known yet");
+    bool done = false;
+    if (!closings_refresh(s->in->closings, r, e) || !list(s, r, &done, e) ||
+        !clear_former(s, r, e)) {
+        return false;
+    }
+    if (done) s->next_inspect_mono_ns = now + INSPECT_NS;
+    return true;
+}
+
+static struct roll_settings settings(const struct streams *s)
+{
+    const struct ingester_config *c = ingester_settings(s->in);
+    const struct process *p = s->in->process;
+    // Of an ingester behind a Unix socket no other process holds a list of streams that matters.
+    bool alone = p->internal_address && str_starts(str_of(p->internal_address), S("unix:"));
+    return (struct roll_settings){.stream_age_ns = c->stream_age,
+                                  .idle_ns = IDLE_NS,
+                                  .settle_ns = alone ? 0 : c->stream_settle,
+                                  .rows_age_ns = c->head_age,
+                                  .after_ns = s->after_ns};
+}
+
+// Returns when the next round is due.
+static uint64_t go_round(struct streams *s)
+{
+    struct req r;
+    err e = {0};
+    int64_t soon_ns = INT64_MAX;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, LIMIT_NS);
+    bool ok = inspect(s, &r, &e);
+    const struct roll_settings t = settings(s);
+    bool listed = ok;
+    // Not before the first list: what it has of an earlier process would be taken for new.
+    ok = ok && roll_step(&s->roll, &r, &t, &soon_ns, &e);
+    req_release(&r);
+    bool opened = wal_state(s->in->wal) == WAL_OPEN;
+    lock_take(&s->lock);
+    s->tried |= s->listed || !ok;
+    s->fault = ok ? (err){0} : e;
+    bool stopping = s->stopping;
+    lock_give(&s->lock);
+    if (ok) {
+        notice_end(s->in->process->notices, "stream.unregistered", me(s)->node);
+    } else if (!stopping && (opened || !listed)) {
+        // While the log is being read or opened again, it tells so itself.
+        notice_raise(s->in->process->notices, "stream.unregistered", me(s)->node, INSPECT_NS * 3,
+                     "streams of this ingester could not be registered or looked up in the "
+                     "store%s: %s",
+                     roll_is_open(&s->roll) ? "" : ", and pushes wait until they are", e.msg);
+    }
+    int64_t pause = MIN(TICK_NS, t.stream_age_ns);
+    if (s->next_inspect_mono_ns == 0) pause = MIN(pause, AGAIN_NS);
+    return clock_mono_ns() + (uint64_t)(ok ? MIN(pause, MAX(soon_ns, 0)) : TICK_NS);
+}
+
+static void *run_streams(void *arg)
+{
+    struct streams *s = arg;
+    lock_take(&s->lock);
+    while (!s->stopping) {
+        if (s->inspect_now) s->next_inspect_mono_ns = 0;
+        s->inspect_now = s->wake_now = false;
+        lock_give(&s->lock);
+        // Without the lock: answers to queries take it (streams_put), and the store may be slow.
+        uint64_t next = go_round(s);
+        lock_take(&s->lock);
+        while (!s->stopping && !s->wake_now && cond_wait_until(&s->wake, &s->lock, next))
+            ;
+    }
+    lock_give(&s->lock);
+    return NULL;
+}
+
+static void release(struct streams *s)
+{
+    cond_release(&s->wake);
+    lock_release(&s->lock);
+    roll_release(&s->roll);
+    registered_release(&s->list);
+    mem_must_free(s->lost);
+    mem_must_free(s);
+}
+
+static uint32_t log_of(const struct ingester *in)
+{
+    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
+    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
+}
+
+bool streams_start(struct ingester *in, struct streams **out, err *e)
+{
+    const struct process *p = in->process;
+    *out = NULL;
+    if (!p->store || !p->identity || !node_knows(p->identity->directory)) return true;
+    struct streams *s = mem_must(sizeof *s);
+    s->in = in;
+    s->boot_wall_ns = clock_wall_ns();
+    s->lost = mem_must(LOST_MAX * sizeof *s->lost);
+    const struct registered_stream own = {.node = me(s)->node,
+                                          .boot = me(s)->boot,
+                                          .address = me(s)->address,
+                                          .directory = me(s)->directory,
+                                          .log = log_of(in)};
+    roll_init(&s->roll, in->wal, p->store, &own);
+    arena_init(&s->list.arena, NULL, WORK_MAX);
+    lock_init(&s->lock, LOCK_STREAMS);
+    cond_init(&s->wake);
+    if (thread_start(&s->thread, "ingester.streams", run_streams, s, e)) {
+        *out = s;
+        return true;
+    }
+    release(s);
+    return false;
+}
+
+void streams_stop(struct streams *s)
+{
+    if (!s) return;
+    struct req r;
+    err e = {0};
+    char text[LOG_QUOTE_MAX];
+    lock_take(&s->lock);
+    s->stopping = true;
+    cond_wake_all(&s->wake);
+    lock_give(&s->lock);
+    thread_join(s->thread);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
+    // One that stays has nothing in it; the next process with this directory takes it back.
+    if (!roll_end(&s->roll, &r, &e)) {
+        log_warn(NULL, "stream.stays_registered", "why=%s do=\"%s\"",
+                 log_quote(text, str_of(e.msg)),
+                 "nothing, if this data directory is used again; else flametree stream forget");
+    }
+    req_release(&r);
+    release(s);
+}
+
+static void wake(struct streams *s, bool inspects)
+{
+    lock_take(&s->lock);
+    s->wake_now = true;
+    s->inspect_now |= inspects;
+    cond_wake_all(&s->wake);
+    lock_give(&s->lock);
+}
+
+void streams_wake(struct streams *s)
+{
+    if (s) wake(s, false);
+}
+
+// ---- questions
+
+struct roll *streams_roll(struct streams *s)
+{
+    return s ? &s->roll : NULL;
+}
+
+bool streams_blame(struct streams *s, err *e)
+{
+    lock_take(&s->lock);
+    err fault = s->fault;
+    lock_give(&s->lock);
+    return err_set(e, ERR_UNAVAILABLE,
+                   "the stream of this ingester is not registered in the store yet, which comes "
+                   "before the first push: %s",
+                   fault.code ? fault.msg : "it is being done");
+}
+
+bool streams_inspected(struct streams *s)
+{
+    if (!s) return true;
+    lock_take(&s->lock);
+    bool inspected = s->tried;
+    lock_give(&s->lock);
+    return inspected;
+}
+
+// How far profiles of a query's tenants may be ahead of the clock; INT64_MAX: no limit.
+static int64_t ahead_most(const struct streams *s, struct arena *a, const struct head_query *q)
+{
+    int64_t most = AHEAD_NS;
+    for (size_t i = 0; i < q->tenant_count; i++) {
+        int64_t limit = tenant_limits(s->in->process->config, a, q->tenants[i])->reject_newer_than;
+        most = MAX(most, limit > 0 ? limit : INT64_MAX);
+    }
+    return most;
+}
+
+void streams_put(struct streams *s, struct arena *a, const struct head_query *q, struct buf *out)
+{
+    if (!s) return;
+    int64_t ahead = ahead_most(s, a, q);
+    lock_take(&s->lock);
+    for (size_t i = 0; i < s->lost_count; i++) {
+        const struct lost *l = &s->lost[i];
+        int64_t until = l->until_ns > INT64_MAX - ahead ? INT64_MAX : l->until_ns + ahead;
+        if (q->to_ns > l->from_ns && q->from_ns < until) pb_put_bytes(out, 17, str_of(l->text));
+        pb_put_bytes(out, 20, str_make(l->directory.b, sizeof l->directory.b));
+    }
+    // Nothing is known yet: the answer says that, rather than that all is there.
+    if (!s->listed) {
+        struct buf text;
+        buf_init(&text, NULL, 4096);
+        buf_printf(&text, "%s: the store could not be asked whether a data directory is gone",
+                   s->in->process->id);
+        pb_put_bytes(out, 17, buf_view(&text));
+        buf_release(&text);
+    }
+    lock_give(&s->lock);
+}
+
+static void put_time(struct buf *out, const char *key, int64_t ns)
+{
+    char text[TIME_TEXT];
+    time_text(ns, text);
+    buf_printf(out, ",\"%s\":\"%s\"", key, text);
+}
+
+static void put_id(struct buf *out, const char *key, id128 id)
+{
+    char ulid[ULID_TEXT];
+    ulid_print(id, ulid);
+    buf_printf(out, "\"%s\":\"%s\"", key, ulid);
+}
+
+static const char *log_text(uint32_t log)
+{
+    if (log == STREAM_LOG_LOCAL) return "local";
+    return log == STREAM_LOG_OBJECT ? "object" : "other";
+}
+
+static void put_registration(struct streams *s, const struct registered_stream *o,
+                             const struct wal_served *mine, struct buf *out)
+{
+    bool own = id128_eq(o->directory, me(s)->directory);
+    const char *state = "held";
+    buf_byte(out, '{');
+    put_id(out, "stream", o->stream);
+    buf_z(out, ",\"node\":");
+    json_put_string(out, o->node);
+    buf_byte(out, ',');
+    put_id(out, "directory", o->directory);
+    buf_z(out, ",\"address\":");
+    json_put_string(out, o->address);
+    buf_printf(out, ",\"log\":\"%s\"", log_text(o->log));
+    put_time(out, "made", o->made_ns);
+    put_time(out, "rows_from", o->rows_from_ns);
+    if (mine && mine->open) state = "open";
+    if (mine && mine->planned) state = "next";
+    if (mine && mine->oldest_ns) put_time(out, "oldest", mine->oldest_ns);
+    buf_printf(out, ",\"answering\":%s", own ? "true" : "false");
+    if (own) buf_printf(out, ",\"state\":\"%s\"", mine ? state : "ended");
+    buf_byte(out, '}');
+}
+
+bool streams_print(struct streams *s, struct req *r, struct buf *out, err *e)
+{
+    struct registered list;
+    size_t n = wal_serves(s->in->wal, NULL, 0) + 8;  // some may begin between the two calls
+    struct wal_served *v = ARENA_ARRAY(&r->arena, struct wal_served, n);
+    if (!v) return arena_fail(&r->arena, e);
+    bool ok = registered_read(store_of(s), r, r->arena.budget, NULL, &list, e);
+    size_t served = wal_serves(s->in->wal, v, n);
+    if (served > n) served = 0;
+    buf_z(out, "{\"streams\":[");
+    for (size_t i = 0; ok && i < list.n; i++) {
+        const struct wal_served *mine = NULL;
+        for (size_t k = 0; k < served; k++) {
+            if (id128_eq(v[k].stream, list.v[i].stream)) mine = &v[k];
+        }
+        if (i) buf_byte(out, ',');
+        put_registration(s, &list.v[i], mine, out);
+    }
+    buf_z(out, "]}\n");
+    registered_release(&list);
+    return ok && buf_ok(out, e);
+}
+
+void streams_gauges(struct streams *s)
+{
+    int64_t oldest_ns = 0;
+    if (!s) return;
+    size_t n = roll_registered(&s->roll, &oldest_ns);
+    metric_set(&ingester_registered, (int64_t)n);
+    metric_set(&ingester_registered_age, n ? (clock_wall_ns() - oldest_ns) / NS_PER_S : 0);
+}
+
+// ---- a person gives up
+
+static bool is_meant(const struct forget *what, const struct registered_stream *o)
+{
+    if (what->stream) return id128_eq(o->stream, *what->stream);
+    return str_eq(o->node, what->node) &&
+           (!what->directory || id128_eq(o->directory, *what->directory));
+}
+
+// The address of the newest registration of the same directory: there its process would be.
+static str address_of(const struct registered *list, const struct registered_stream *o)
+{
+    str address = o->address;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct registered_stream *other = &list->v[i];
+        if (str_eq(other->node, o->node) && id128_eq(other->directory, o->directory))
+            address = other->address;
+    }
+    return address;
+}
+
+// Whether a running process answers for that stream.
+static bool is_used(struct streams *s, struct req *r, const struct registered *list,
+                    const struct registered_stream *o)
+{
+    struct node_identity who;
+    if (o->node.n == 0) return false;
+    return id128_eq(o->directory, me(s)->directory) ||
+           is_alive(s, address_of(list, o), o->directory, &who, &r->arena);
+}
+
+static bool forget_one(struct streams *s, struct req *r, const struct registered_stream *o, err *e)
+{
+    char ulid[ULID_TEXT];
+    char directory[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    if (!stream_unregister(store_of(s), r, o->stream, e)) return false;
+    ulid_print(o->stream, ulid);
+    ulid_print(o->directory, directory);
+    log_warn(NULL, "stream.forgotten", "stream=%s node=%s directory=%s", ulid,
+             log_quote(text, o->node), directory);
+    return true;
+}
+
+static bool forget_all(struct streams *s, struct req *r, const struct registered *list,
+                       const struct forget *what, size_t *n, err *e)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct registered_stream *o = &list->v[i];
+        if (!is_meant(what, o)) continue;
+        bool used = is_used(s, r, list, o);
+        // Without a directory all of the node's are meant that no process has.
+        if (used && !what->directory && !what->stream) continue;
+        if (used) {
+            return err_set(e, ERR_FAILED_PRECONDITION,
+                           "a process runs with that %s of %.*s, at %.*s, and answers for it",
+                           what->stream ? "stream" : "data directory", STR(o->node),
+                           STR(o->address));
+        }
+        if (!forget_one(s, r, o, e)) return false;
+        ++*n;
+    }
+    if (*n) return true;
+    if (what->stream) return err_set(e, ERR_NOT_FOUND, "the store knows no such stream");
+    return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s without a running process",
+                   what->directory ? "such data directory" : "stream", STR(what->node));
+}
+
+bool streams_forget(struct streams *s, struct req *r, const struct forget *what, size_t *n, err *e)
+{
+    struct registered list;
+    *n = 0;
+    bool ok = registered_read(store_of(s), r, r->arena.budget, NULL, &list, e) &&
+              forget_all(s, r, &list, what, n, e);
+    registered_release(&list);
+    // So that answers soon stop to mention what was forgotten.
+    if (ok) wake(s, true);
+    return ok;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// streams.h - the registered streams (manifest/stream.h), as one list that all queries of the
+// process share.
+//
+// An answer needs the rows of each stream that is registered. Which these are says a list that
+// began at most a second before the query (STREAMS_SHARED_NS): a stream acknowledges nothing for
+// longer than that after its registration (ingester/roll.h), so what was acknowledged before the
+// query is in a listed stream, or its stream had ended and all of it was flushed. Of an older list
+// a query waits for the next one; one LIST runs at a time.
+//
+// Any thread.
+#pragma once
+
+#include "loop/req.h"
+#include "manifest/stream.h"
+
+#define STREAMS_SHARED_NS ((uint64_t)1000000000)
+
+struct streams;
+
+struct streams *streams_new(struct store *s, struct mem_budget *memory);
+void streams_free(struct streams *s);  // NULL is fine
+
+// The list, begun at not_before_mono_ns or later. It lives as long as the request.
+bool streams_take(struct streams *s, struct req *r, uint64_t not_before_mono_ns,
+                  const struct registered **out, err *e) MUST_CHECK;
+
+// The nodes of the newest list, each data directory with its newest address; the arena's. Zeros and
+// true if nothing was listed yet.
+struct stream_node {
+    str node;
+    str address;
+    bool waited;  // it was waited for in vain already
+};
+bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, size_t *n,
+                   err *e) MUST_CHECK;
+
+// A query has waited in vain for the answer of somebody who serves the stream: the next ones do not
+// wait until it is answered once, or unregistered.
+void streams_waited(struct streams *s, id128 stream, bool in_vain);
+bool streams_is_waited(struct streams *s, id128 stream);

@@ -1,0 +1,162 @@
+"""Registered streams: the store says whose rows an answer needs. A node that no list names is asked, one that vanished is named, and streams follow each
+other under load without a gap."""
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from client import CPU, Pprof, now_ms, select, unique
+from flametree import BIN, Cluster, Flametree, await_
+
+DAY = 86_400_000
+PODS = 6
+
+
+def ask(s, service, start=None, end=None, **headers):
+    return s.query("SelectMergeStacktraces", headers, profileTypeID=CPU, labelSelector=select(service), start=start or now_ms() - 1_800_000, end=end or now_ms() + 300_000)
+
+
+def exactness(s, service, **kw):
+    reply = ask(s, service, **kw).expect(200)
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"])
+
+
+def push(s, service, pods=PODS):
+    for i in range(pods):
+        s.push({"__name__": "process_cpu", "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", 1))).expect(200)
+
+
+def registered(m, node=None):
+    found = m.operator().call("GET", "/ingester/streams").expect(200).json()["streams"]
+    return [stream for stream in found if node in (None, stream["node"])]
+
+
+def cli(m, *args):
+    return subprocess.run([os.path.join(BIN, "flametree"), "stream", *args, "--url", m.url], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def cluster():
+    with Cluster() as c:
+        yield c
+
+
+@contextlib.contextmanager
+def unlisted(cluster, *args):
+    """An ingester of the cluster that is in nobody's list but in that of a distributor of its own: (ingester, distributor)."""
+    store = os.path.join(cluster.folder, "data/store")
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester") as f:
+        with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "its-distributor", "--storage.dir", store,
+                       "--cluster.ingesters", "newcomer=" + f.ports["internal"], program="flametree-distributor") as d:
+            yield f, d
+
+
+def test_a_node_that_only_its_registration_names_is_asked(cluster):
+    s, service = cluster.server(), unique()
+    with unlisted(cluster) as (f, d):
+        push(d.server(), service)
+        assert f.metric("flametree_ingester_head_rows") >= PODS
+        assert exactness(s, service) == ("exact", PODS)
+        assert f.metric("flametree_ingester_registered_streams") >= 1
+        f.stop()  # it gives all to the store and takes its registrations back
+        assert registered(cluster["ingester-1"], "newcomer") == []
+        assert exactness(s, service) == ("exact", PODS)
+
+
+def test_a_stream_whose_node_vanished_is_named_until_its_loss_is_accepted(cluster):
+    s, service, any_one = cluster.server(), unique(), cluster["ingester-1"]
+    push(s, service)
+    with unlisted(cluster) as (f, d):
+        push(d.server(), service)
+        assert exactness(s, service) == ("exact", 2 * PODS)
+        used = next(x for x in registered(f, "newcomer") if x["state"] == "open")
+        running = cli(any_one, "forget", "--accept-loss", used["stream"])
+        assert running.returncode == 1 and "answers for it" in running.stderr, running
+        f.kill()
+    said, profiles = exactness(s, service)
+    assert said.startswith("partial=stream ") and " of newcomer" in said and profiles == PODS, said
+    marked = ask(s, service).headers["Flametree-Missing"]
+    assert used["stream"] in marked, marked
+    # Nothing of that time can be in it.
+    assert exactness(s, service, start=now_ms() - 60 * DAY, end=now_ms() - 50 * DAY)[0] == "exact"
+    lists = "--cluster.ingesters=" + ",".join("%s=%s" % (name, m.ports["internal"]) for name, m in cluster.members.items() if name.startswith("ingester"))
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "strict", "--storage.dir", os.path.join(cluster.folder, "data/store"), lists,
+                   "--querier.incomplete=refuse", "--querier.wait_for_streams=0s", program="flametree-querier") as strict:
+        ask(strict.server(), service).expect(503, "missing: stream ", code="unavailable")
+        allowed = ask(strict.server(), service, **{"Flametree-Partial": "allow"}).expect(200)
+        assert used["stream"] in allowed.headers["Flametree-Missing"], allowed.headers
+    table = cli(any_one, "ls")
+    assert table.returncode == 0 and used["stream"] in table.stdout and "newcomer" in table.stdout, table
+    shown = cli(any_one, "show", used["stream"])
+    assert shown.returncode == 0 and "ingester: newcomer\n" in shown.stdout and "log: %s\n" % os.environ.get("FLAMETREE_INGESTER_LOG", "local") in shown.stdout, shown
+    unknown = cli(any_one, "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert unknown.returncode == 1 and "no stream" in unknown.stderr, unknown
+    done = cli(any_one, "forget", "--accept-loss", used["stream"])
+    assert done.returncode == 0 and "forgot 1 stream of " in done.stdout, done
+    for left in registered(any_one, "newcomer"):
+        assert cli(any_one, "forget", "--accept-loss", left["stream"]).returncode == 0
+    await_("answers to be exact", lambda: exactness(s, service) == ("exact", PODS))
+
+
+def test_streams_follow_each_other_under_load_without_a_gap():
+    """Each push is taken, and each that was taken is in the next answer, while streams end every second."""
+    with Cluster("--ingester.stream_age=1s", "--ingester.cut_age=1s", "--ingester.stream_settle=500ms") as c:
+        service, over = unique(), threading.Event()
+        seen = {m: set() for m in c.ingesters()}
+
+        def load(pod):
+            s, sent = c.server(), 0
+            while not over.is_set():
+                s.push({"__name__": "process_cpu", "service_name": service, "pod": "p%d" % pod}, Pprof(("main;work", 1))).expect(200)
+                sent += 1
+                said, found = exactness(s, service)
+                assert said == "exact" and found >= sent, (said, found, sent)
+            return sent
+
+        def many():
+            for m, streams in seen.items():
+                streams.update(x["stream"] for x in registered(m) if x.get("state") == "open")
+            return all(len(streams) >= 4 for streams in seen.values())
+        with ThreadPoolExecutor(3) as pool:
+            pods = [pool.submit(load, i) for i in range(3)]
+            try:
+                await_("four streams of each ingester", many, 120)
+            finally:
+                over.set()
+            sent = sum(f.result(60) for f in pods)
+        assert exactness(c.server(), service) == ("exact", sent)
+        for m in c.ingesters():
+            # Streams that are flushed do not stay.
+            await_("old streams to go", lambda: m.metric("flametree_ingester_registered_streams") <= 4, 60)
+
+
+def test_a_start_waits_until_its_stream_has_settled(tmp_path):
+    """Queriers may share a list of streams that began before the registration."""
+    streams = str(tmp_path / "store/o/v1/streams")
+    f = Flametree("--internal.listen", "127.0.0.1:0", "--storage.dir", str(tmp_path / "store"), "--ingester.stream_settle=1m", program="flametree-ingester")
+    try:
+        f.start(wait=False)
+        def waits():
+            f.check_alive()
+            try:
+                with open(os.path.join(f.data, "run", "ports.json")) as text:
+                    urllib.request.urlopen("http://127.0.0.1:%d/ready" % json.load(text)["public"])
+            except urllib.error.HTTPError as refused:
+                return "not registered in the store yet" in refused.read().decode() and os.listdir(streams)
+            except (OSError, ValueError):
+                return False
+            raise AssertionError("it is ready")
+        await_("a stream to be registered", waits, 60)
+    finally:
+        f.kill()
+
+
+def test_an_all_in_one_does_not_wait(tmp_path):
+    with Flametree("--ingester.stream_settle=1m", data=str(tmp_path)) as f:
+        push(f.server(), "shop")
+        assert exactness(f.server(), "shop") == ("exact", PODS)

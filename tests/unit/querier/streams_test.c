@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list of registered streams that queries share.
+#include "lib/memstore.h"
+#include "lib/test.h"
+#include "querier/head/streams.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+#include <stdlib.h>
+
+#define THREADS 6
+
+static struct store *store;
+static struct mem_budget memory;
+static struct streams *streams;
+static struct req r;
+
+static int set_up(void **state)
+{
+    (void)state;
+    store = memstore_open();
+    mem_budget_init(&memory, "test", NULL, 0);
+    streams = streams_new(store, &memory);
+    req_init(&r, RANK_PUBLIC, &memory, 1 << 22, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    req_release(&r);
+    streams_free(streams);
+    store_close(store);
+    return (int)atomic_load(&memory.used);
+}
+
+static id128 of(uint8_t n)
+{
+    return (id128){{n}};
+}
+
+static void enroll(uint8_t n, const char *node, const char *address, uint8_t directory)
+{
+    bool existed = false;
+    const struct registered_stream s = {.stream = of(n),
+                                        .node = str_of(node),
+                                        .address = str_of(address),
+                                        .directory = {{directory}}};
+    assert_ok(stream_register(store, &r, &s, &existed, e));
+}
+
+static const struct registered *take(uint64_t not_before)
+{
+    const struct registered *list = NULL;
+    assert_ok(streams_take(streams, &r, not_before, &list, e));
+    return list;
+}
+
+static void a_list_that_is_new_enough_is_shared(void **state)
+{
+    (void)state;
+    enroll(1, "a", "h:1", 1);
+    const struct registered *first = take(0);
+    assert_int_equal(first->n, 1);
+    enroll(2, "b", "h:2", 2);
+    assert_ptr_equal(take(0), first);
+    uint64_t now = clock_mono_ns();
+    const struct registered *second = take(now);
+    assert_int_equal(second->n, 2);
+    assert_int_equal(first->n, 1);  // who has it keeps it
+    assert_true(str_is(first->v[0].node, "a"));
+    assert_ptr_equal(take(now), second);
+}
+
+static void a_store_that_fails_is_told_and_asked_again(void **state)
+{
+    (void)state;
+    const struct registered *list = NULL;
+    err why = {0};
+    enroll(1, "a", "h:1", 1);
+    memstore_fail(store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, 1);
+    assert_false(streams_take(streams, &r, 0, &list, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_int_equal(take(0)->n, 1);
+}
+
+static void nodes_have_their_newest_address(void **state)
+{
+    (void)state;
+    struct stream_node *v = NULL;
+    size_t n = 9;
+    assert_ok(streams_nodes(streams, &r.arena, &v, &n, e));
+    assert_int_equal(n, 0);
+    enroll(1, "a", "h:1", 1);
+    enroll(2, "a", "h:2", 1);
+    enroll(3, "b", "h:3", 2);
+    enroll(4, "c", "", 3);
+    (void)take(0);
+    assert_ok(streams_nodes(streams, &r.arena, &v, &n, e));
+    assert_int_equal(n, 2);
+    assert_true(str_is(v[0].node, "b") && str_is(v[0].address, "h:3") && !v[0].waited);
+    assert_true(str_is(v[1].node, "a") && str_is(v[1].address, "h:2"));
+    streams_waited(streams, of(3), true);
+    assert_ok(streams_nodes(streams, &r.arena, &v, &n, e));
+    assert_true(v[0].waited && !v[1].waited);
+}
+
+static void who_was_waited_for_is_not_waited_for_again(void **state)
+{
+    (void)state;
+    enroll(1, "a", "h:1", 1);
+    enroll(2, "a", "h:1", 1);
+    streams_waited(streams, of(1), true);
+    streams_waited(streams, of(2), true);
+    (void)take(0);
+    assert_true(streams_is_waited(streams, of(1)) && streams_is_waited(streams, of(2)));
+    streams_waited(streams, of(1), false);
+    assert_false(streams_is_waited(streams, of(1)));
+    // It is gone, and nothing has to be known of it.
+    assert_ok(stream_unregister(store, &r, of(2), e));
+    (void)take(clock_mono_ns());
+    assert_false(streams_is_waited(streams, of(2)));
+}
+
+static void *ask(void *arg)
+{
+    for (int i = 0; i < 50; i++) {
+        struct req own;
+        const struct registered *list = NULL;
+        err ignored = {0};
+        req_init(&own, RANK_PUBLIC, &memory, 1 << 22, 0);
+        if (!streams_take(streams, &own, clock_mono_ns(), &list, &ignored) || list->n != 1) abort();
+        req_release(&own);
+    }
+    return arg;
+}
+
+static void many_ask_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    enroll(1, "a", "h:1", 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_ok(thread_start(&threads[i], "test.ask", ask, NULL, e));
+    for (int i = 0; i < THREADS; i++)
+        thread_join(threads[i]);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_list_that_is_new_enough_is_shared),
+        CASE(a_store_that_fails_is_told_and_asked_again),
+        CASE(nodes_have_their_newest_address),
+        CASE(who_was_waited_for_is_not_waited_for_again),
+        CASE(many_ask_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
