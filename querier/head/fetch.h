@@ -31,11 +31,16 @@ struct head_reply {
     str bytes;
     const err *fault;  // NULL = it answered
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
+    bool away;         // with fault: nobody answered there, not even with a refusal
+    str address;
 };
 
 struct head_replies {
     struct head_reply *v;
     size_t n;
+    // A list of streams says whose rows are needed. So an ingester that is away is only noted
+    // (fetched.away), and lists of members need not agree.
+    bool registered;
 };
 
 // Asks every ingester on behalf of one tenant and waits for all. An ingester's failure is its
@@ -69,6 +74,13 @@ struct fetched_node {
     id128 directory;
 };
 
+// An ingester of the list that is away. It is missing only if a stream of it is.
+struct fetched_away {
+    str member;
+    str address;
+    const err *fault;
+};
+
 // The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
     str *partials;  // bytes of Partial messages
@@ -84,6 +96,9 @@ struct fetched {
     size_t missing_cap;
     size_t marks;  // how many of those only mark the answer and refuse nothing (fetch_mark)
     err why;       // reason of the first missing name that is no mark
+    int64_t since_wall_ns;  // the first of them whose time is known is missing since; 0: not known
+    struct fetched_away *away;  // of the last replies
+    size_t away_count;
     struct fetched_node *nodes;
     size_t node_count;
     id128 *served;  // streams that the last replies serve, and directories that they know as lost,
@@ -94,8 +109,8 @@ struct fetched {
     bool has_blocks;  // a snapshot of the store was taken as well
 };
 
-// Adds the answers that count, and the names of what is missing. A reply that cannot be read makes
-// its ingester missing. Fails for lack of memory only.
+// Adds the answers that count, and the names of what is missing, but for those in out->away. A
+// reply that cannot be read makes its ingester missing. Fails for lack of memory only.
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
                   err *e) MUST_CHECK;
 

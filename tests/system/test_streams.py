@@ -1,6 +1,7 @@
 """Registered streams: the store says whose rows an answer needs. A node that no list names is asked, one that vanished is named, and streams follow each
 other under load without a gap."""
 import contextlib
+import datetime
 import json
 import os
 import subprocess
@@ -101,6 +102,49 @@ def test_a_stream_whose_node_vanished_is_named_until_its_loss_is_accepted(cluste
     for left in registered(any_one, "newcomer"):
         assert cli(any_one, "forget", "--accept-loss", left["stream"]).returncode == 0
     await_("answers to be exact", lambda: exactness(s, service) == ("exact", PODS))
+
+
+def test_an_ingester_that_ended_is_not_missed_though_lists_have_it(cluster):
+    """Its rows are in the store, and its registrations are taken back: nothing is missing. The lists of the others need not change at once."""
+    s, service = cluster.server(), unique()
+    push(s, service)
+    cluster["ingester-2"].stop()
+    assert registered(cluster["ingester-1"], "ingester-2") == []
+    assert exactness(s, service) == ("exact", PODS)
+    push(s, service)
+    assert exactness(s, service) == ("exact", 2 * PODS)
+
+
+def test_times_before_all_streams_need_no_ingester(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    long_ago = {"start": now_ms() - 60 * DAY, "end": now_ms() - 50 * DAY}
+
+    def headless():
+        return cluster["querier"].metric("flametree_querier_headless_questions_total") or 0
+    assert exactness(s, service) == ("exact", PODS) and headless() == 0
+    assert exactness(s, service, **long_ago) == ("exact", 0) and headless() > 0
+    for m in cluster.ingesters():
+        m.kill()
+    assert exactness(s, service, **long_ago) == ("exact", 0)
+    ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
+
+
+def test_an_answer_says_since_when_something_is_missing(cluster):
+    s, service, explain = cluster.server(), unique(), {"Flametree-Explain": "1"}
+    push(s, service)
+    assert "Flametree-Missing-Since" not in ask(s, service).headers
+    with unlisted(cluster) as (f, d):
+        push(d.server(), service)
+        f.kill()
+    first = ask(s, service, **explain).expect(200)
+    since = first.headers["Flametree-Missing-Since"]
+    assert abs(datetime.datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp() * 1000 - now_ms()) < 600_000, since
+    assert json.loads(first.headers["Flametree-Explain"])["missing_since"] == since
+    await_("a later second", lambda: now_ms() // 1000 * 1000 > datetime.datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp() * 1000 + 1000)
+    assert ask(s, service).headers["Flametree-Missing-Since"] == since  # of the first answer that missed it
+    refused = s.query("LabelNames", {"Flametree-Partial": "allow"}, matchers=[select(service)]).expect(200)
+    assert refused.headers["Flametree-Missing-Since"] == since
 
 
 def test_streams_follow_each_other_under_load_without_a_gap():
