@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROUNDS_MAX 6  // how often heads are asked one question
+#define ROUNDS_MAX  8  // how often heads are asked one question
+#define ROUNDS_FAST 3  // so many are usual, where rows are loose and a leaf names cuts of a head
+#define ROUND_PAUSE ((uint64_t)20 * NS_PER_MS)  // after these, and then twice as long each time
 
 // Keeper of a loose row that a block counts: no stream has this row of keepers, so heads leave it
 // out (fetch_put_loose).
@@ -108,6 +110,7 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
     return n;
 }
 
+// A stream that nobody answered for. Those of an ingester of the list have its name in the answer.
 static bool name_unserved(struct reconciling *s, const struct registered_stream *o, err *e)
 {
     static const err why = {ERR_UNAVAILABLE,
@@ -120,6 +123,7 @@ static bool name_unserved(struct reconciling *s, const struct registered_stream 
     if (!arena_ok(a->arena, e)) return false;
     streams_waited(a->querier->streams, o->stream, true);
     metric_add(&querier_missing_streams, 1);
+    if (fetch_silent(&a->fetched, o->node)) return true;
     if (strcmp(a->config->incomplete, "refuse") == 0)
         return fetch_miss(a->arena, &a->fetched, name, &why, e);
     return fetch_mark(a->arena, &a->fetched, name, e);
@@ -149,6 +153,27 @@ static void note_answered(struct reconciling *s, const struct registered *list)
     }
 }
 
+static bool has_stream_of(const struct registered_stream *const *v, size_t n, str node)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(v[i]->node, node)) return true;
+    return false;
+}
+
+// Names those that are silent and have one of these streams; v is NULL: all, since nobody knows
+// what streams there are.
+static bool name_silent(struct reconciling *s, const struct registered_stream *const *v, size_t n,
+                        err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    for (size_t i = 0; i < f->silent_count; i++) {
+        const struct fetched_silent *o = &f->silent[i];
+        if (v && !has_stream_of(v, n, o->member)) continue;
+        if (!fetch_miss(s->a->arena, f, o->member, o->fault, e)) return false;
+    }
+    return true;
+}
+
 #define UNSERVED_MAX 1024
 #define WAIT_NS      ((uint64_t)200 * NS_PER_MS)
 
@@ -169,17 +194,18 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
     if (find_unserved(s, list, v, UNSERVED_MAX) == 0) return true;
     if (!list_streams(a, clock_mono_ns(), &list, &why)) {
         if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
-        return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
+        return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e) &&
+               name_silent(s, NULL, 0, e);
     }
     size_t n = find_unserved(s, list, v, UNSERVED_MAX);
     uint64_t waited = clock_mono_ns() - a->began_mono_ns;
     bool patient = waited < (uint64_t)a->config->wait_for_streams;
     for (size_t i = 0; i < n; i++)
         *wait = *wait || (patient && !streams_is_waited(streams, v[i]->stream));
-    for (size_t i = 0; i < n && !*wait; i++) {
+    if (*wait) return true;
+    for (size_t i = 0; i < n; i++)
         if (!name_unserved(s, v[i], e)) return false;
-    }
-    return true;
+    return name_silent(s, v, n, e);
 }
 
 // Asks all heads once. Where a partial answer is allowed, it must still be sent when an ingester or
@@ -215,6 +241,7 @@ static bool ask_all(struct reconciling *s, str message, err *e)
     bool wait = false;
     uint64_t began = a->began_mono_ns;
     uint64_t from = began > STREAMS_SHARED_NS ? began - STREAMS_SHARED_NS : 0;
+    a->fetched.by_streams = a->querier->streams != NULL;
     if (!a->querier->streams) return ask_once(s, message, e);
     if (!list_streams(a, from, &list, &why)) {
         if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
@@ -224,7 +251,7 @@ static bool ask_all(struct reconciling *s, str message, err *e)
         // A moment, for a process that starts.
         if (wait) metric_add(&querier_stream_waits, 1);
         if (wait) usleep((useconds_t)(WAIT_NS / 1000));
-        if (!ask_once(s, message, e)) return false;
+        if (!ask_once(s, message, e) || (!list && !name_silent(s, NULL, 0, e))) return false;
         if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
         if (list && !check_streams(s, list, &wait, e)) return false;
     } while (wait && req_alive(&a->x->req, &why));
@@ -712,6 +739,9 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     s.again = true;
     for (unsigned i = 1; ok && s.again && !ended && i <= ROUNDS_MAX; i++) {
         s.last = i == ROUNDS_MAX;
+        // An ingester that ends flushes and drops everything, in less time than all rounds take
+        // with pauses, and in more than they take without.
+        if (i > ROUNDS_FAST) usleep((useconds_t)((ROUND_PAUSE << (i - ROUNDS_FAST - 1)) / 1000));
         ok = round_of(&s, &ended, e);
     }
     if (ok && s.again && !ended) {

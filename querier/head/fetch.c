@@ -370,6 +370,14 @@ static bool is_missing(const struct fetched *f, str name)
     return false;
 }
 
+const struct fetched_silent *fetch_silent(const struct fetched *f, str name)
+{
+    for (size_t i = 0; i < f->silent_count; i++) {
+        if (str_eq(f->silent[i].member, name)) return &f->silent[i];
+    }
+    return NULL;
+}
+
 static bool read_cut(str bytes, struct fetched_cut *cut, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -418,7 +426,8 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
     }
-    if (is_missing(f, best->owner)) return true;  // the owner did not answer, and is named already
+    // The owner did not answer: it is named already, or will be if nobody answers for its streams.
+    if (is_missing(f, best->owner) || fetch_silent(f, best->owner)) return true;
     err why = {0};
     err_set(&why, ERR_UNAVAILABLE,
             best->answered ? "ingester %.*s has not recovered it yet"
@@ -487,6 +496,18 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
+static bool note_silent(struct arena *a, const struct head_reply *reply, struct fetched *out,
+                        err *e)
+{
+    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
+    if (reply->unlisted) return true;
+    if (!out->by_streams) return fetch_miss(a, out, reply->member, reply->fault, e);
+    if (!arena_grow(a, &out->silent, &out->silent_cap, out->silent_count + 1, sizeof *out->silent))
+        return arena_fail(a, e);
+    out->silent[out->silent_count++] = (struct fetched_silent){reply->member, reply->fault};
+    return true;
+}
+
 // Adds the rows of reply i; a reply that cannot be read is a member missed.
 static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
                        struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
@@ -496,8 +517,7 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
-    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
-    if (reply->fault) return reply->unlisted || fetch_miss(a, out, reply->member, reply->fault, e);
+    if (reply->fault) return note_silent(a, reply, out, e);
     if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
         find_own(&speakers[i], rows, before);
         out->stores |= speakers[i].stores;
@@ -550,6 +570,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
     out->node_count = 0;
+    out->silent_count = 0;
     if (!speakers || !out->nodes) return arena_fail(a, e);
     for (size_t i = 0; i < replies->n; i++) {
         const struct speaker *s = &speakers[i];
@@ -563,7 +584,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
         if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
     }
-    for (size_t i = 0; i < replies->n; i++) {
+    for (size_t i = 0; i < replies->n && !out->by_streams; i++) {
         if (!check_known(a, replies, &speakers[i], out, e)) return false;
     }
     for (size_t i = 0; i < replies->n; i++) {

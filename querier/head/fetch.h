@@ -9,9 +9,13 @@
 // complete one by another ingester, else an incomplete one. Then it is named what is missing:
 // ingesters that did not answer, streams answered incompletely, and streams that are held but that
 // no ingester answered for. The caller turns that into an error or a marked partial answer
-// (fetch_verdict); nothing is left out silently. Differences between lists of members are named as
-// well: an ingester that another one was told of and this process was not, and two names for one
-// ingester.
+// (fetch_verdict); nothing is left out silently. Two names for one ingester are named as well.
+//
+// With a store the caller knows which streams there are (streams.h), and lists of members only say
+// whom to ask. An ingester that does not answer is not missing for that, as it may have ended with
+// all of its rows in segments: it is noted as silent, and the caller decides. Without a store there
+// are only the lists: whoever is silent is missing, and so is an ingester that another one was told
+// of and this process was not.
 //
 //     fetch_peers      messages out, replies in                 network
 //     fetch_choose     replies -> partials, names of missing    pure
@@ -69,8 +73,18 @@ struct fetched_node {
     id128 directory;
 };
 
+// An ingester of the list that did not answer the last question, and why.
+struct fetched_silent {
+    str member;
+    const err *fault;
+};
+
 // The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
+    bool by_streams;                // set by the caller, which knows the registered streams
+    struct fetched_silent *silent;  // if by_streams
+    size_t silent_count;
+    size_t silent_cap;
     str *partials;  // bytes of Partial messages
     size_t partial_count;
     size_t partial_cap;
@@ -106,6 +120,9 @@ bool fetch_serves(const struct fetched *f, id128 id);
 
 // Is that name missing?
 bool fetch_lacks(const struct fetched *f, str name);
+
+// The row of the ingester of that name among those that are silent, or NULL.
+const struct fetched_silent *fetch_silent(const struct fetched *f, str name);
 
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;
