@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# deploy/lib.sh - what deploy/run and tests/run share. Sourced; needs $top, the repository.
+# deploy/lib.sh - what deploy/run, deploy/cluster and tests/run share. Sourced; needs $top, the repository.
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -63,3 +63,55 @@ build() {
         die "the build failed; its log is build/$preset.log"
     fi
 }
+
+moment() { read -r -t 0.1 _ <> <(:) || true; }
+
+# pid_of PIDFILE PROGRAM ARGUMENT: the process that an earlier call started, if it still is that one: a build since then
+# replaced its file, and after a restart of the machine its number may be of another.
+pid_of() {
+    local pid exe
+    pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] || return 1
+    exe=$(readlink "/proc/$pid/exe" 2>/dev/null) && exe=${exe% (deleted)} && exe=${exe##*/}
+    # shellcheck disable=SC2053  # a pattern
+    [[ $exe == $2 ]] && grep -qzxF -e "$3" "/proc/$pid/cmdline" && echo "$pid"
+}
+
+# Of an address to listen on: as a part of host:port, and where to reach it.
+bracketed() { case $1 in *:*) echo "[${1//[\[\]]/}]" ;; *) echo "$1" ;; esac; }
+host_of() {
+    case $1 in
+    0.0.0.0 | '') echo 127.0.0.1 ;;
+    '::' | '[::]') echo '[::1]' ;;
+    *) bracketed "$1" ;;
+    esac
+}
+
+# Does GET /ready of http://host:port/ say yes? Needs no program that bare Debian lacks.
+ready() {
+    local at=$1 host answer
+    at=${at#http://}
+    at=${at%/}
+    host=${at%:*}
+    { exec 3<>"/dev/tcp/${host//[\[\]]/}/${at##*:}"; } 2>/dev/null || return 1
+    printf 'GET /ready HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$at" >&3
+    IFS= read -r -t 5 answer <&3 || answer=''
+    exec 3>&-
+    [[ $answer == 'HTTP/1.1 200'* ]]
+}
+
+# end PID...: asks them to stop and waits until they are gone.
+end() {
+    local pid i
+    kill -TERM "$@" 2>/dev/null || true
+    for pid in "$@"; do
+        for ((i = 0; i < 600; i++)); do
+            # A zombie is gone: whoever started it does not wait for it.
+            [[ $(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) == [!ZX]* ]] || continue 2
+            moment
+        done
+        die "process $pid does not stop"
+    done
+}
+
+# The last line of a log that is more than news.
+why() { grep -v '^ts=.* level=\(info\|debug\)' "$1" | tail -n 1; }

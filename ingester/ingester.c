@@ -213,6 +213,7 @@ static bool start(const struct process *process, void **self, err *e)
     ok = ok && streams_start(in, &in->streams, e);
     if (ok) in->roll = streams_roll(in->streams);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+        streams_drain(in->streams);
         streams_stop(in->streams);
         if (in->flush) flush_drain(in->flush, 0);  // ends its thread at once
         release(in);
@@ -276,9 +277,12 @@ static bool ready(void *self, struct buf *why)
     return open;
 }
 
-static void drain(void *self, uint64_t deadline_mono_ns)
+// Queries are answered meanwhile and until the listener closes. So an answer has the rows from here
+// or, once they are gone from here, from segments; and when nobody answers any more, no stream is
+// registered that a query would miss.
+static void retire(void *self, uint64_t deadline_mono_ns)
 {
-    struct ingester *in = self;  // commits are short; what runs in lanes ended before
+    struct ingester *in = self;
     lock_take(&in->lock);
     bool first = !in->stopping;
     in->stopping = true;
@@ -286,12 +290,19 @@ static void drain(void *self, uint64_t deadline_mono_ns)
     lock_give(&in->lock);
     if (!first) return;
     // The duty thread ends before the log drains, as it may be opening the log. The log drains
-    // before the flush, which then sees every cut closed. Registrations of streams of which nothing
-    // is left in the log go last.
+    // before the flush, which then sees every cut closed; from then on pushes are refused.
+    // Registrations of streams of which nothing is left in the log go last.
     thread_join(in->duty);
     wal_drain(in->wal);
     if (in->flush) flush_drain(in->flush, deadline_mono_ns);
     wal_end(in->wal);
+    streams_drain(in->streams);
+}
+
+static void drain(void *self, uint64_t deadline_mono_ns)
+{
+    struct ingester *in = self;
+    retire(in, deadline_mono_ns);  // after a start that failed nothing has retired
     in->roll = NULL;
     streams_stop(in->streams);
     in->streams = NULL;
@@ -374,6 +385,7 @@ const struct service ingester = {
     .start = start,
     .ready = ready,
     .backlog = backlog,
+    .retire = retire,
     .drain = drain,
     .stop = stop,
 };

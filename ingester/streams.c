@@ -399,7 +399,7 @@ bool streams_start(struct ingester *in, struct streams **out, err *e)
     return false;
 }
 
-void streams_stop(struct streams *s)
+void streams_drain(struct streams *s)
 {
     if (!s) return;
     struct req r;
@@ -418,7 +418,11 @@ void streams_stop(struct streams *s)
                  "nothing, if this data directory is used again; else flametree stream forget");
     }
     req_release(&r);
-    release(s);
+}
+
+void streams_stop(struct streams *s)
+{
+    if (s) release(s);
 }
 
 static void wake(struct streams *s, bool inspects)

@@ -68,5 +68,6 @@ bool streams_forget(struct streams *s, struct req *r, const struct forget *what,
 void streams_gauges(struct streams *s);
 
 // Ends the thread, and takes back the registrations of streams of which the log has nothing. NULL
-// is fine.
+// is fine, for streams_stop too, which comes after it and when nobody asks any more.
+void streams_drain(struct streams *s);
 void streams_stop(struct streams *s);

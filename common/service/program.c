@@ -678,6 +678,11 @@ void program_drain(struct program *p)
     server_drain(p->public.server, timeout_ns);
     uint64_t now = clock_mono_ns();
     doors_drain(p, now < deadline ? deadline - now : 0);
+    for (size_t i = p->unit_count; i-- > 0;) {
+        const struct unit *u = &p->units[i];
+        // An eighth of the time is left for requests of other nodes.
+        if (u->service->retire) u->service->retire(u->self, deadline - timeout_ns / 8);
+    }
     now = clock_mono_ns();
     server_drain(p->internal.server, now < deadline ? deadline - now : 0);
     now = clock_mono_ns();

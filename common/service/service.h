@@ -10,7 +10,8 @@
 //
 //     start:  settings -> data directory -> loops, lanes, client -> listeners (they answer
 //             "starting") -> services' start, in order -> routes -> ready
-//     stop:   listeners drain -> services' drain, stop, in reverse -> lanes, loops -> exit 0
+//     stop:   public listeners drain -> services' retire -> the internal listener drains ->
+//             services' drain, stop, in reverse -> lanes, loops -> exit 0
 //
 // Services talk to each other only through the internal listener's protocol, also within one
 // process (there without a socket: net/loopback.h).
@@ -104,6 +105,10 @@ struct service {
     // The process is about to drain: requests that wait for a long event should end now. Must be
     // short; NULL: there are none.
     void (*draining)(void *self);
+
+    // Nobody outside of the cluster asks any more, and other nodes still do: give away what they
+    // would miss. NULL: they miss nothing.
+    void (*retire)(void *self, uint64_t deadline_mono_ns);
 
     // No new work comes any more; finish what must be finished before `deadline_mono_ns`.
     // NULL: nothing is left when the last request has ended.

@@ -25,7 +25,7 @@ from flametree import AT_ONCE, BIN, TOP, Flametree, await_, compact, flush, own_
 
 IN_TREE = "CONTRIBUTING.md"
 PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.md", "decisions/*.md") for p in glob.glob(os.path.join(TOP, "docs", part)))
-PROGRAMS = ("flametree", "curl", "deploy/run", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3")
+PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3")
 
 BUILDS = "it builds for minutes; tests/run does it. That its presets and targets exist: test_presets_targets_and_fault_points_exist"
 OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
@@ -35,6 +35,8 @@ COPIES = "it writes outside of the home; tests/system/test_backup.py runs it"
 # Commands that no test of documents can run, and where they are run instead.
 NOT_HERE = {
     "deploy/run": "it builds and installs packages; tests/deploy runs it",
+    "deploy/cluster": "the same",
+    "deploy/cluster --stop": "the same",
     "tests/run": "it runs this test",
     "tests/bench/run": "it measures for many minutes and needs a machine of its own",
     "cmake --preset asan": BUILDS,

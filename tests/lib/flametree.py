@@ -175,7 +175,8 @@ class Flametree:
         self.args += ["--self_profile.enabled", "true" if self_profile else "false", *own_store, *args]
         # New streams settle sooner, or each start of an ingester would take five seconds. Of these tests only those that set it depend on it.
         settle = {"FLAMETREE_INGESTER_STREAM_SETTLE": "50ms"} if program in ("flametree", "flametree-ingester") else {}
-        self.env = {**os.environ, **settle, **(env or {})}
+        self.own_env = env or {}
+        self.env = {**os.environ, **settle, **self.own_env}
         self.process = self.url = self.admin_url = None
         self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
         self.log = os.path.join(self.data, "test.log")
@@ -358,6 +359,16 @@ class Cluster:
             else:
                 flags.append((re.match(r"--(\w+)\.", flag).group(1), flag))
         return files, flags
+
+    def another(self, name, like, port, *flags):
+        """One more process with the settings of a member, at this port and the next one; who calls this starts it, and ends it."""
+        old = self[like]
+        data = os.path.join(self.folder, "data", name)
+        os.makedirs(data)
+        m = Flametree(*old.args, "--server.id=" + name, "--server.listen=%s:%d" % (self.host, port), "--internal.listen=%s:%d" % (self.host, port + 1),
+                      "--server.data_dir=" + data, *flags, program=os.path.basename(old.program), data=data, env=old.own_env, listen=None, cwd=self.folder)
+        m.host = self.host
+        return m
 
     def config_file(self, name):
         return os.path.join(self.folder, name + ".yaml")

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster whose querier has peers, with which it shares large questions; and one more querier, which reads all by itself."""
 import contextlib
-import os
-
-from flametree import Flametree, store_flags
 
 FIRST_PORT, STEP = 4050, 100  # of the querier of deploy/examples, whose internal listener is one above
 
@@ -17,19 +14,9 @@ class Queriers:
         self.cluster, self.first = cluster, cluster["querier"]
         ports = {"querier": FIRST_PORT, **{"querier-%d" % n: FIRST_PORT + n * STEP for n in range(2, peers + 2)}}
         listed = "--cluster.queriers=" + ",".join("%s=%s:%d" % (name, cluster.host, port + 1) for name, port in ports.items())
+        self.alone = cluster.another("alone", "querier", FIRST_PORT + (peers + 2) * STEP)
         self.first.args += [self.SHARES, listed]
-        self.peers = {name: self.another(name, port, self.SHARES, listed) for name, port in ports.items() if name != "querier"}
-        self.alone = self.another("alone", FIRST_PORT + (peers + 2) * STEP)
-
-    def another(self, name, port, *flags):
-        c = self.cluster
-        data = os.path.join(c.folder, "data", name)
-        os.makedirs(data)
-        m = Flametree("--config", c.config_file("querier"), "--server.id=" + name, "--server.listen=%s:%d" % (c.host, port),
-                      "--internal.listen=%s:%d" % (c.host, port + 1), "--server.data_dir=" + data, *store_flags(c.folder, []), *flags,
-                      program="flametree-querier", data=data, listen=None, cwd=c.folder)
-        m.host = c.host
-        return m
+        self.peers = {name: cluster.another(name, "querier", port) for name, port in ports.items() if name != "querier"}
 
     def __enter__(self):
         self.stack = contextlib.ExitStack()

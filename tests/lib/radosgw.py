@@ -3,6 +3,7 @@
     with Radosgw() as g:
         g.url, g.access_key, g.secret_key, g.bucket("name")
     tests/lib/radosgw.py -- COMMAND...    runs a command with FLAMETREE_TEST_S3 set to the service's URL
+    tests/lib/radosgw.py --serve FILE     runs until SIGTERM; once it takes requests, FILE has the settings of a server that uses it
 
 Needs the packages radosgw, ceph-mon, ceph-osd and ceph-common, whose own services are not used. It takes about three seconds to start.
 """

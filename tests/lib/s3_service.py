@@ -5,9 +5,11 @@ import hashlib
 import hmac
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -64,9 +66,27 @@ class S3Service:
         """Arguments of the program of tests/s3/store.c."""
         return [self.url, BUCKET]
 
+    def settings(self):
+        """For the configuration file of a server."""
+        pairs = {"endpoint": self.url, "region": self.region, "bucket": BUCKET, "access_key": self.access_key, "secret_key": self.secret_key}
+        return "storage:\n  kind: s3\ns3:\n" + "".join("  %s: %s\n" % pair for pair in pairs.items())
+
+    @classmethod
+    def serve(cls, path):
+        """Until SIGTERM. The settings are in the file once the service takes requests."""
+        ends = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: ends.set())
+        with cls() as service:
+            with open(path + ".new", "w") as f:
+                f.write(service.settings())
+            os.rename(path + ".new", path)
+            ends.wait()
+
     @classmethod
     def main(cls):
-        """Runs the command behind -- with FLAMETREE_TEST_S3 set to the URL of a new service, and exits with its status."""
+        """Runs the command behind -- with FLAMETREE_TEST_S3 set to the URL of a new service, and exits with its status. Or --serve FILE."""
+        if sys.argv[1:2] == ["--serve"]:
+            return cls.serve(sys.argv[2])
         with cls() as service:
             command = sys.argv[sys.argv.index("--") + 1:]
             sys.exit(subprocess.run(command, env={**os.environ, "FLAMETREE_TEST_S3": service.url}).returncode)

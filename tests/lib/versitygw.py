@@ -3,6 +3,7 @@
     with Versitygw() as g:
         g.url, g.access_key, g.secret_key, g.bucket("name")
     tests/lib/versitygw.py -- COMMAND...    runs a command with FLAMETREE_TEST_S3 set to the service's URL
+    tests/lib/versitygw.py --serve FILE     runs until SIGTERM; once it takes requests, FILE has the settings of a server that uses it
     tests/lib/versitygw.py --build          builds it and says where it is
 """
 import fcntl

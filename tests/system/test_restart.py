@@ -110,8 +110,8 @@ def test_any_process_may_restart_under_load(how):
                     load.seen("refused_pushes")
                 else:
                     load.more()
-                if name.startswith("ingester"):
-                    load.seen("refusals")
+                if name.startswith("ingester") and how == "killed":
+                    load.seen("refusals")  # one that ends in order leaves nothing that is not in the store
                 c[name].start()
                 load.more()
                 load.seen("answers")

@@ -256,7 +256,7 @@ func runLoad(args []string) error {
 	fs := flag.NewFlagSet("load", flag.ExitOnError)
 	var f fleet
 	f.register(fs)
-	url := fs.String("url", "http://127.0.0.1:4040", "server")
+	url := fs.String("url", "http://127.0.0.1:4040", "server, or several with commas, each for its share of the requests in flight")
 	pidList := fs.String("pids", "", "server processes to charge")
 	concurrency := fs.Int("concurrency", 16, "requests in flight")
 	rate := fs.Float64("rate", 0, "profiles a second (0: as fast as acknowledgements allow)")
@@ -324,8 +324,10 @@ func runLoad(args []string) error {
 	cpu0, own0, began := server.cpu(), ownCPU(), time.Now()
 	_, wrote0 := server.io()
 	var workers sync.WaitGroup
-	for range *concurrency {
+	urls := strings.Split(*url, ",")
+	for w := range *concurrency {
 		workers.Add(1)
+		url := urls[w%len(urls)]
 		go func() {
 			defer workers.Done()
 			b := newBuilder(pop)
@@ -364,7 +366,7 @@ func runLoad(args []string) error {
 						time.Sleep(time.Duration(try) * 200 * time.Millisecond)
 					}
 					sent := time.Now()
-					status, msg := push(client, *url, fmt.Sprintf("tenant-%d", group[0].tenant), body)
+					status, msg := push(client, url, fmt.Sprintf("tenant-%d", group[0].tenant), body)
 					if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 						tot.refused.Add(1)
 					}
