@@ -72,7 +72,6 @@ class Node(Flametree):
         self.log = os.path.join(cluster.folder, name + ".log")
         self.config = os.path.join(cluster.folder, name + ".yaml")
         self.binary = self.program
-        self.ended = []  # exit codes nobody asked for
         self.paused = self.draining = False
 
     @property
@@ -174,8 +173,9 @@ class Cluster:
                 self.dns.srv[name] = (wrong or {}).get((asker.name, kind), [n.advertised for n in true])
                 lines.append("  %ss:" % kind)
                 lines += ["    - dns:" + name] if self.members == "dns" else ["    - %s=%s:%d" % (n.name, *n.advertised) for n in true]
-            with open(asker.config, "w") as f:
+            with open(asker.config + ".new", "w") as f:
                 f.write("cluster:\n" + "\n".join(lines) + "\n")
+            os.rename(asker.config + ".new", asker.config)  # somebody may read it now
             if self.members == "list" and asker.runs() and not asker.draining:
                 asker.signal(signal.SIGHUP)
 

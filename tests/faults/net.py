@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-INSIDE = "FLAMETREE_FAULTS_APART"
+INSIDE = "FAULTS_APART"
 FLAGS = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 NOBODY = "02:00:00:00:00:01"  # a hardware address that no machine has
 
@@ -82,8 +82,9 @@ class Net:
         """The machine has another address from now on."""
         old, self.address_of[name] = self.address_of[name], self.address(number)
         if self.real:
-            sh(*self.inside(name), "ip", "addr", "add", self.address(number) + "/24", "dev", "eth0")
+            # In this order: with the first address of a network its others go.
             sh(*self.inside(name), "ip", "addr", "del", old + "/24", "dev", "eth0")
+            sh(*self.inside(name), "ip", "addr", "add", self.address(number) + "/24", "dev", "eth0")
 
     def cut(self, a, b):
         """What a sends to b gets lost, silently; the other way goes on. Returns what mend() takes."""

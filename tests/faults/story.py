@@ -52,7 +52,7 @@ class Story:
             self.conclude()
         except Exception as fault:
             self.say("WRONG: %s" % fault)
-            if not isinstance(fault, Wrong):
+            if not isinstance(fault, AssertionError):
                 traceback.print_exc(file=self.journal)
                 traceback.print_exc()
             good = False
