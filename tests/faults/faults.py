@@ -67,6 +67,8 @@ def wipe(story):
     node = free(story)
     if node is None:
         return None
+    if node.service == "ingester" and story.log == "object":
+        return None
     clean = node.service == "ingester" and story.log == "local"
     node.drain() if clean else node.kill()
 

@@ -25,7 +25,9 @@ def ident(name):
 
 
 class Load:
-    def __init__(self, cluster, dice):
+    def __init__(self, cluster, dice, journal):
+        """`journal`: each try of a push is a line of it."""
+        self.journal = journal
         self.cluster, self.dice = cluster, dice
         self.book = Book(lambda name: name.endswith("i"))
         self.began_ns = time.time_ns()
@@ -51,6 +53,14 @@ class Load:
 
     def push_once(self, service, name, distributor, seconds=PUSH_SECONDS):
         """Was it acknowledged?"""
+        began = time.time()
+        said = self.push_to(service, name, distributor, seconds)
+        self.counts["push: %s" % said] += 1
+        self.journal.write("%.3f %.3f %s %s %s %s\n" % (began, time.time(), service, name, distributor.name, said))
+        return said == 200
+
+    def push_to(self, service, name, distributor, seconds):
+        """The status, or in words why there is none."""
         body = self.bodies.setdefault(name, self.body(service, name))
         self.book.begin(service, name)
         connection = http.client.HTTPConnection(distributor.address, PUBLIC, timeout=seconds)
@@ -58,24 +68,20 @@ class Load:
             connection.connect()
         except OSError:
             self.book.not_sent(name)
-            self.counts["push: not sent"] += 1
-            return False
+            return "not sent"
         try:
             connection.request("POST", PUSH, body, {"Content-Type": "application/proto"})
             reply = connection.getresponse()
             said = reply.read()
         except (OSError, http.client.HTTPException):
-            self.counts["push: no answer"] += 1
-            return False
+            return "no answer"
         finally:
             connection.close()
-        self.counts["push: %d" % reply.status] += 1
         if reply.status == 200:
             self.book.end(name)
-            return True
-        if reply.status not in (408, 429, 500, 502, 503, 504):
+        elif reply.status not in (408, 429, 500, 502, 503, 504):
             raise Wrong("a push was refused with %d: %s" % (reply.status, said[:300]))
-        return False
+        return reply.status
 
     def push(self):
         service, name = self.next_name()

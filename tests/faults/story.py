@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run from its begin to its end: rounds of faults, after each of which all heals and is looked at, and at last what the store holds."""
+import contextlib
 import json
 import os
 import random
@@ -27,6 +28,7 @@ class Story:
         self.members = self.dice.choice(("dns", "dns", "list"))
         self.began = time.monotonic()
         self.journal = open(os.path.join(folder, "faults.log"), "w")
+        self.pushes = open(os.path.join(folder, "pushes.log"), "w", buffering=1)
         self.say("seed %d, ingester.log: %s, members by %s" % (options.seed, self.log, self.members))
         if why_not_apart:
             self.say("no namespaces here (%s): nothing is cut but by the proxies, and disks are not full" % why_not_apart)
@@ -46,7 +48,7 @@ class Story:
             self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, say=self.say)
             self.cluster.start()
             self.say("all run; behind the proxy of links: %s" % ", ".join(n.name for n in self.cluster.nodes.values() if n.links))
-            self.load = Load(self.cluster, random.Random(self.options.seed + 1))
+            self.load = Load(self.cluster, random.Random(self.options.seed + 1), self.pushes)
             self.load.start()
             self.suffer()
             self.conclude()
@@ -61,10 +63,18 @@ class Story:
         finally:
             if self.load:
                 self.load.over.set()
+            if self.cluster and not good:
+                self.keep_store()
             if self.cluster:
                 self.cluster.close()
         self.say(self.summary(good))
         return good
+
+    def keep_store(self):
+        """The objects as they are now go to the logs."""
+        with contextlib.suppress(Exception):  # there is no store
+            self.cluster.store.order(away=False, trouble={})
+            s3_service.fetch(self.cluster.store_url, "s3://%s/run" % s3_service.BUCKET, os.path.join(self.folder, "store"))
 
     def summary(self, good):
         counts = self.load.counts if self.load else {}
