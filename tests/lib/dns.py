@@ -17,11 +17,11 @@ class Dns:
 
     d.mode: "answer", "silent" (nothing comes back), "servfail"."""
 
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         self.a, self.srv, self.mode, self.asked = {}, {}, "answer", 0
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.socket.bind((host, 0))
+        self.address = "%s:%d" % self.socket.getsockname()
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 

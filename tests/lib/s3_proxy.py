@@ -9,11 +9,13 @@ late, cut short or with a wrong byte.
     drop      closed, not carried out            landed     carried out, answered with 500
     lost      carried out, closed                cut        half of the answer's body, then closed
     busy      503 SlowDown, not carried out      late       carried out after late_seconds
+    later     closed at once, carried out up to late_seconds later
     short     half of a list's body, whose length says that this is all
     conflict  409 to a conditional creation, not carried out
     wrong     a byte of a body that is read is changed (GET of objects only)
 
     S3Proxy(upstream, tls=(certificate, key))   # speaks TLS
+    S3Proxy(upstream, listen=(address, port))   # where others reach it
     p.at_write(3, "before", f)                  # f() at the third request from now on that writes: before or after it is carried out
 """
 import collections
@@ -56,6 +58,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.upstream.close()
             raise
 
+    def forward_later(self, body, seconds):
+        """On a connection of its own: the client's next request may be under way."""
+        time.sleep(seconds)
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
+        upstream = http.client.HTTPConnection(*self.server.proxy.upstream, timeout=60)
+        try:
+            upstream.request(self.command, self.server.proxy.target(self.path), body or None, self.server.proxy.change(self.command, self.path, headers, body))
+            upstream.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            upstream.close()
+
     def answer(self, status, headers, body, short=False):
         self.send_response_only(status)
         length = next((v for k, v in headers if k.lower() == "content-length"), str(len(body)))
@@ -94,6 +109,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if trouble == "conflict":
             self.answer(409, [("Content-Type", "application/xml")], CONFLICT)
             return
+        if trouble == "later":
+            self.close_connection = True
+            threading.Thread(target=self.forward_later, args=(body, p.dice.uniform(0, p.late_seconds)), daemon=True).start()
+            return
         if trouble == "late":
             time.sleep(p.late_seconds)
         try:
@@ -127,9 +146,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class S3Proxy:
-    def __init__(self, upstream, seed=1, tls=None):
+    def __init__(self, upstream, seed=1, tls=None, listen=("127.0.0.1", 0)):
         url = urllib.parse.urlsplit(upstream)
-        self.upstream_url, self.tls = upstream, tls
+        self.upstream_url, self.tls, self.listen = upstream, tls, listen
         self.upstream = (url.hostname, url.port)
         self.trouble, self.away, self.late_seconds = {}, False, 1.0
         self.requests, self.done = 0, collections.Counter()
@@ -194,9 +213,9 @@ class S3Proxy:
         return name
 
     def __enter__(self):
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server(self.listen, Handler)
         self.server.proxy = self
-        self.url = "http%s://127.0.0.1:%d" % ("s" if self.tls else "", self.server.server_address[1])
+        self.url = "http%s://%s:%d" % ("s" if self.tls else "", *self.server.server_address)
         if self.tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*self.tls)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run from its begin to its end: rounds of faults, after each of which all heals and is looked at, and at last what the store holds."""
+import contextlib
+import json
+import os
+import random
+import subprocess
+import time
+import traceback
+
+import s3_service
+from book import Wrong
+from cluster import Cluster
+from faults import FAULTS
+from flametree import BIN
+from load import Load
+
+ROUND_SECONDS = (18, 30)
+AT_ONCE = 3
+HEAL_SECONDS = 150  # on a busy machine under sanitizers
+
+
+class Story:
+    def __init__(self, options, folder, why_not_apart):
+        self.options, self.folder = options, folder
+        self.dice = random.Random(options.seed)
+        self.log = options.log or self.dice.choice(("local", "object"))
+        self.members = self.dice.choice(("dns", "dns", "list"))
+        self.began = time.monotonic()
+        self.journal = open(os.path.join(folder, "faults.log"), "w")
+        self.pushes = open(os.path.join(folder, "pushes.log"), "w", buffering=1)
+        self.say("seed %d, ingester.log: %s, members by %s" % (options.seed, self.log, self.members))
+        if why_not_apart:
+            self.say("no namespaces here (%s): nothing is cut but by the proxies, and disks are not full" % why_not_apart)
+        self.wrong_lists = {}
+        self.active, self.done, self.longest = [], 0, 0.0
+        self.store_trouble, self.link_trouble = {}, {}
+
+    def say(self, text):
+        line = "%7.1f  %s  %s" % (time.monotonic() - self.began, time.strftime("%H:%M:%S"), text)
+        print(line, flush=True)
+        self.journal.write(line + "\n")
+        self.journal.flush()
+
+    def run(self):
+        self.cluster = self.load = None
+        try:
+            self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, say=self.say)
+            self.cluster.start()
+            self.say("all run; behind the proxy of links: %s" % ", ".join(n.name for n in self.cluster.nodes.values() if n.links))
+            self.load = Load(self.cluster, random.Random(self.options.seed + 1), self.pushes)
+            self.load.start()
+            self.suffer()
+            self.conclude()
+        except Exception as fault:
+            self.say("WRONG: %s" % fault)
+            if not isinstance(fault, AssertionError):
+                traceback.print_exc(file=self.journal)
+                traceback.print_exc()
+            good = False
+        else:
+            good = True
+        finally:
+            if self.load:
+                self.load.over.set()
+            if self.cluster and not good:
+                self.keep_store()
+            if self.cluster:
+                self.cluster.close()
+        self.say(self.summary(good))
+        return good
+
+    def keep_store(self):
+        """The objects as they are now go to the logs."""
+        with contextlib.suppress(Exception):  # there is no store
+            self.cluster.store.order(away=False, trouble={})
+            s3_service.fetch(self.cluster.store_url, "s3://%s/run" % s3_service.BUCKET, os.path.join(self.folder, "store"))
+
+    def summary(self, good):
+        counts = self.load.counts if self.load else {}
+        asked = {what: counts.get("question: " + what, 0) for what in ("complete", "partial")}
+        pushes = sum(n for what, n in counts.items() if what.startswith("push"))
+        return "faults: seed %d, %s log: %s; %d faults, %d pushes, %d profiles acknowledged, %d complete and %d partial answers, healed within %.0f s" % (
+            self.options.seed, self.log, "all right" if good else "WRONG", self.done, pushes, self.load.book.total() if self.load else 0,
+            asked["complete"], asked["partial"], self.longest)
+
+    # ---- faults
+
+    def pause(self, seconds):
+        """Time goes by; ends at once if an answer was wrong or a process ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.load.look()
+            self.cluster.look()
+            time.sleep(0.1)
+
+    def suffer(self):
+        self.pause(3)
+        self.self_test()
+        end = time.monotonic() + self.options.minutes * 60
+        while not self.options.self_test and time.monotonic() < end:
+            round_end = time.monotonic() + self.dice.uniform(*ROUND_SECONDS)
+            while time.monotonic() < round_end:
+                self.one_step()
+                self.pause(self.dice.uniform(0.5, 3))
+            self.heal()
+
+    def one_step(self):
+        now = time.monotonic()
+        for over in [f for f in self.active if f.until <= now]:
+            self.end(over)
+        if len(self.active) < AT_ONCE:
+            name = self.dice.choice(self.options.only)
+            fault = FAULTS[name](self)
+            if fault:
+                fault.name, fault.until = name, now + fault.seconds
+                self.active.append(fault)
+                self.done += 1
+                self.say("+ %s: %s" % (name, fault.text))
+
+    def end(self, fault):
+        self.active.remove(fault)
+        self.say("- %s: %s" % (fault.name, fault.text))
+        fault.heal()
+
+    def await_drained(self, node):
+        """An end needs the store, which may be away now: then that heals first."""
+        deadline = time.monotonic() + HEAL_SECONDS
+        while not node.has_drained():
+            for fault in [f for f in self.active if f.name in ("store", "cut", "island", "pause") and time.monotonic() > deadline - HEAL_SECONDS + 20]:
+                self.end(fault)
+            if time.monotonic() > deadline:
+                raise Wrong("%s does not end within %d s" % (node.name, HEAL_SECONDS))
+            self.pause(0.1)
+
+    def busy(self, node):
+        """Is its process the business of a fault that is not over?"""
+        return any(node is n for f in self.active for n in f.nodes)
+
+    def heal(self):
+        for fault in list(self.active):
+            self.end(fault)
+        began = time.monotonic()
+        self.cluster.await_ready(HEAL_SECONDS)
+        self.load.look()
+        self.load.repeat_open(HEAL_SECONDS)
+        self.await_complete()
+        self.longest = max(self.longest, time.monotonic() - began)
+        self.say("healed after %.1f s; %s" % (time.monotonic() - began, dict(sorted(self.load.counts.items()))))
+
+    def await_complete(self):
+        """Every querier answers every question completely; each answer is looked at."""
+        deadline = time.monotonic() + HEAL_SECONDS
+        for querier in self.cluster.of("querier"):
+            for service in sorted(self.load.book.names):
+                for kind in ("tree", "series"):
+                    while True:
+                        said = self.load.ask(querier, service, kind)
+                        if said is not None and not said.startswith("partial"):
+                            break
+                        if time.monotonic() > deadline:
+                            raise Wrong("healed, but after %d s %s says: %s" % (HEAL_SECONDS, querier.name, said))
+                        self.pause(0.3)
+
+    # ---- mistakes that have to be found
+
+    def self_test(self):
+        """Answers are changed on their way to the check, which has to find each change."""
+        acked = lambda least: sorted(least)[len(least) // 2]
+        mistakes = {
+            "a profile that was acknowledged is left out": lambda got, least: {k: v for k, v in got.items() if k != acked(least)},
+            "a profile counts twice": lambda got, least: {**got, acked(least): 1 + got[acked(least)] + (10 if acked(least).endswith("n") else 0)},
+            "a profile that nobody sent is there": lambda got, least: {**got, "nobody": 1},
+        }
+        for what, plant in mistakes.items():
+            self.await_complete()
+            querier, service = self.cluster["querier-1"], "s0"
+            try:
+                self.ask_planted(querier, service, plant)
+            except Wrong:
+                continue
+            raise AssertionError("a mistake was not found: " + what)
+        self.say("mistakes that were made on purpose were found: %d" % len(mistakes))
+
+    def ask_planted(self, querier, service, plant):
+        """The load goes on with answers as they are."""
+        planted = Load.__new__(Load)
+        planted.__dict__.update(self.load.__dict__)
+        planted.plant = plant
+        planted.ask(querier, service)
+
+    # ---- the end
+
+    def conclude(self):
+        self.load.stop()
+        self.load.repeat_open(HEAL_SECONDS)
+        self.await_complete()
+        self.say("the load is over, %d profiles are acknowledged" % self.load.book.total())
+        self.store_all()
+        self.await_complete()
+        self.look_into_store()
+        self.cluster.end()
+        self.look_into_empty_log()
+
+    def operator(self, node):
+        from client import Server
+        return Server(node.url)
+
+    def store_all(self):
+        for node in self.cluster.of("ingester"):
+            if node.runs():
+                self.operator(node).call("POST", "/ingester/flush?wait=true", b"").expect(200)
+        self.compact()
+
+    def compact(self):
+        deadline = time.monotonic() + 300
+        while not all(self.operator(c).call("POST", "/compactor/run?timeout=30s&sweep=true").expect(200).json()["settled"] for c in self.cluster.of("compactor")):
+            if time.monotonic() > deadline:
+                raise Wrong("the compactors do not come to an end")
+
+    def verify(self):
+        """Blocks agree with manifests, and nothing is there that no manifest names."""
+        done = subprocess.run([os.path.join(BIN, "flametree"), "manifest", "verify", "s3://%s/run" % s3_service.BUCKET, "--format", "json"], capture_output=True, text=True)
+        if done.returncode:
+            raise Wrong("manifest verify: %s%s" % (done.stdout, done.stderr))
+        for tenant in json.loads(done.stdout):
+            if tenant["orphans"] or tenant["faults"] or tenant["segments"]:
+                raise Wrong("left in the store: %s" % tenant)
+            self.say("the store has %(versions)d versions, %(pages)d pages and %(blocks)d blocks, and nothing else" % tenant)
+
+    def look_into_store(self):
+        """Nothing is in it that nobody names, once sweeps may take it: objects and the compactors' clocks get older."""
+        for _ in range(2):
+            self.cluster.store.order(age_days=3)
+            for c in self.cluster.of("compactor"):
+                c.clock.pass_(3 * 24 * 3600 * 10**9)
+            self.compact()
+        self.verify()
+        self.await_complete()
+
+    def look_into_empty_log(self):
+        """Ingesters that ended have left nothing."""
+        keys = s3_service.keys(self.cluster.store_url, s3_service.BUCKET, "run/")
+        left = [key for key in keys if "/streams/" in key]
+        self.say("objects left: %d; streams: %d; of the log: %d" % (len(keys), len(left), sum("/v1/log/" in key for key in keys)))
+        if left:
+            raise Wrong("all ingesters have ended, but streams are registered: %s" % left[:9])
