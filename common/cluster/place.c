@@ -10,7 +10,7 @@
 // anew.
 #define KEPT 1024
 
-#define FEW 16  // are sorted by insertion
+#define FEW 32  // are sorted by insertion, which compares less for so many
 
 // Of logarithms, after the point. At a thousand members the first ones' are about 2^-10, and these
 // bits tell them apart to a part in 2^16.
@@ -170,18 +170,19 @@ void place_order(const struct member *members, size_t n, const struct place_opti
     r.weighted = is_weighted(members, n);
     hash_begin(&r.key);
     hash_add(&r.key, tenant.p, tenant.n);
-    rank(&r, 0, live);
-    rank(&r, live,
-         n);  // the others in a stable order, too: they are tried when no live one answers
+    // The others in a stable order, too: they are tried when no live one answers.
+    rank(&r, live, n);
     // Each step sorts only those that the step before kept: so all series of a tenant stay within
-    // its members, and those of a service within the service's.
+    // its members, and those of a service within the service's. Where it kept all, its own order is
+    // of no use.
     size_t subset = keep(o->tenant_members, live);
+    size_t owners = keep(o->service_members, subset);
+    if (subset < live) rank(&r, 0, live);
 
     // 0xff occurs in no UTF-8 text, so it separates the parts: ("a", "bc") is not ("ab", "c").
     hash_add(&r.key, "\xff", 1);
     hash_add(&r.key, service.p, service.n);
-    rank(&r, 0, subset);
-    size_t owners = keep(o->service_members, subset);
+    if (owners < subset) rank(&r, 0, subset);
 
     hash_add(&r.key, "\xff", 1);
     uint8_t le[8];  // the byte order must not depend on the machine: all nodes compute the same
