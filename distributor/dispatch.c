@@ -115,11 +115,60 @@ static struct place_options wide_of(struct dispatch *d, str service, bool identi
     return o;
 }
 
-static const uint32_t *order_of(struct dispatch *d, const struct member *members,
-                                const struct place_options *o, str service, uint64_t labels_hash)
+static uint32_t *order_of(struct dispatch *d, const struct member *members,
+                          const struct place_options *o, str service, uint64_t labels_hash)
 {
     place_order(members, d->member_count, o, d->req->tenant, service, labels_hash, d->order);
     return d->order;
+}
+
+// Of the service that was asked for last.
+static uint64_t series_key(const struct dispatch *d, uint64_t labels_hash)
+{
+    return spread_series_key(spread_key(d->req->tenant, d->service), labels_hash);
+}
+
+// How many ingesters a label set needs by itself. A service that needs one has none that needs
+// more.
+static uint32_t series_need(struct dispatch *d, uint64_t labels_hash)
+{
+    if (!measures(d) || d->service_need < 2) return 1;
+    uint32_t n = spread_need(d->spread, series_key(d, labels_hash), d->config->ingester_rate,
+                             clock_mono_ns());
+    return MIN(n, (uint32_t)d->member_count);
+}
+
+// The order of a record without a client's id: that of its label set, but a hot one begins with
+// another of its first ones at each request.
+static const uint32_t *turned_order(struct dispatch *d, const struct place_options *o, str service,
+                                    uint64_t labels_hash)
+{
+    uint32_t *order = order_of(d, d->members, o, service, labels_hash);
+    uint32_t n = series_need(d, labels_hash);
+    if (n < 2) return order;
+    if (!d->turn) d->turn = spread_turn(d->spread) + 1;
+    size_t first = d->turn % n;
+    const struct member *m = &d->members[order[first]];
+    if (!m->alive || m->unready) return order;
+    uint32_t row = order[first];
+    order[first] = order[0];
+    order[0] = row;
+    return order;
+}
+
+// Counts a profile of a service that may have hot label sets. Without memory it is not counted.
+static void count_series(struct dispatch *d, uint64_t labels_hash)
+{
+    d->placed++;
+    if (!measures(d) || d->service_need < 2) return;
+    uint64_t key = series_key(d, labels_hash);
+    if (d->series_count && d->series[d->series_count - 1].key == key) {
+        d->series[d->series_count - 1].n++;
+        return;
+    }
+    if (arena_grow(&d->req->arena, &d->series, &d->series_cap, d->series_count + 1,
+                   sizeof *d->series))
+        d->series[d->series_count++] = (struct dispatch_series){key, 1};
 }
 
 // Did the lists of before give the record the same home?
@@ -145,6 +194,8 @@ uint32_t dispatch_owner(void *arg, str service, uint64_t labels_hash, uint32_t *
         *home = order_of(d, d->homes, &least, service, labels_hash)[0];
         if (!is_settled(d, &least, service, labels_hash, d->homes[*home].id)) *home = HOME_NONE;
     }
+    count_series(d, labels_hash);
+    if (!home) return turned_order(d, &wide, service, labels_hash)[0];
     return order_of(d, d->members, &wide, service, labels_hash)[0];
 }
 
@@ -157,7 +208,8 @@ bool dispatch_explain(struct dispatch *d, str service, uint64_t labels_hash, boo
     *out = (struct dispatch_place){.tenant_ingesters = wide.tenant_members,
                                    .service_ingesters = wide.service_members,
                                    .tenant_need = need_of(d, (str){0}),
-                                   .service_need = need_of(d, service)};
+                                   .service_need = need_of(d, service),
+                                   .series_need = series_need(d, labels_hash)};
     out->order = ARENA_ARRAY(&d->req->arena, uint32_t, d->member_count);
     if (!out->order) return arena_fail(&d->req->arena, e);
     (void)dispatch_owner(d, service, labels_hash, &home);
@@ -184,6 +236,10 @@ void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t byt
         double part = (double)b->record_count / (double)records;
         spread_note(d->spread, spread_key(d->req->tenant, b->service),
                     (uint64_t)((double)bytes * part), per, now);
+    }
+    for (size_t i = 0; i < d->series_count; i++) {
+        double part = (double)d->series[i].n / (double)d->placed;
+        spread_note(d->spread, d->series[i].key, (uint64_t)((double)bytes * part), per, now);
     }
 }
 
@@ -339,6 +395,7 @@ static uint32_t next_of(struct dispatch *d, const struct send_batch *p)
 {
     assert(p->attempt < d->member_count);
     const struct place_options wide = wide_of(d, p->batch.service, p->identified);
+    if (!p->identified) return turned_order(d, &wide, p->batch.service, p->labels_hash)[p->attempt];
     return order_of(d, d->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
 }
 

@@ -13,9 +13,12 @@
 //        tenant has all ingesters, or as many as its limit home_ingesters says, and the service
 //        one, unless the settings say how many. After a change of the list of ingesters it has none
 //        for a while, if that moved it (settle.h).
-//     3. All batches of an owner go in one Append, to all owners at the same time. A record has
+//     3. A label set that pushes more than one ingester should take goes to the first ones of its
+//        order by turns, if it has no client's id. One with an id stays where a repeated upload
+//        finds it.
+//     4. All batches of an owner go in one Append, to all owners at the same time. A record has
 //        attempt 0 at its home, and attempt > 0 elsewhere (send_buffer.h).
-//     4. The ingesters acknowledge.
+//     5. The ingesters acknowledge.
 //
 // When not:
 //
@@ -37,6 +40,12 @@
 #include "loop/req.h"
 #include "net/client.h"
 
+// Profiles of a label set in a request, of a service that needs several ingesters.
+struct dispatch_series {
+    uint64_t key;  // spread_series_key
+    uint64_t n;
+};
+
 struct dispatch {
     struct client *client;
     struct req *req;
@@ -55,6 +64,11 @@ struct dispatch {
     uint32_t tenant_need;   // ingesters that the tenant's rate needs; 0: not asked yet
     str service;            // the service that was asked for last
     uint32_t service_need;  // ingesters that its rate needs
+    uint64_t turn;          // of the request; 0: none was taken yet
+    struct dispatch_series *series;
+    size_t series_count;
+    size_t series_cap;
+    uint64_t placed;  // profiles that the owner was asked for
 };
 
 // Takes the snapshot; unavailable if there is no ingester.
@@ -75,9 +89,10 @@ struct dispatch_place {
     size_t service_ingesters;  // of those
     uint32_t tenant_need;      // ingesters that the measured rate needs
     uint32_t service_need;
-    uint32_t *order;  // rows of members, in the arena
-    uint32_t home;    // row of the home, if it has one
-    bool settled;     // it has: the lists of before give it the same
+    uint32_t series_need;  // more than 1: pushes take turns among the first ones of the order
+    uint32_t *order;       // rows of members, in the arena
+    uint32_t home;         // row of the home, if it has one
+    bool settled;          // it has: the lists of before give it the same
 };
 
 // The same decision as dispatch_owner's, for a record with a client's id or without one.

@@ -186,7 +186,8 @@ static void put_order(struct buf *out, const struct explanation *q)
         json_put_string(out, m->id);
         buf_z(out, ",\"address\":");
         json_put_string(out, m->address);
-        buf_printf(out, ",\"state\":\"%s\",\"of\":\"%s\"}", state_of(m),
+        buf_printf(out, ",\"weight\":%u,\"state\":\"%s\",\"of\":\"%s\"}", member_weight(m),
+                   state_of(m),
                    i < owners   ? "service"
                    : i < subset ? "tenant"
                    : i < live   ? "others"
@@ -229,6 +230,7 @@ static void put_answer(struct buf *out, const struct explanation *q)
     put_number(out, "service_ingesters", q->place.service_ingesters);
     put_number(out, "service_need", q->place.service_need);
     put_number(out, "service_ingesters_set", (size_t)c->service_ingesters);
+    put_number(out, "series_need", q->place.series_need);
     put_number(out, "home_ingesters", d->home_ingesters);
     put_number(out, "attempts", MIN((size_t)c->append_attempts, d->member_count));
     put_order(out, q);

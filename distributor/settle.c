@@ -3,7 +3,8 @@
 // settle.c - a few lists with the times of their last use, the newest last; and their file:
 //
 //     flametree members 1
-//     <wall clock in ms of the last use> <id> <id> ...         a line for each, ids in hex
+//     <wall clock in ms of the last use> <id> <id>*<weight> ...   a line for each, ids in hex; the
+//                                                                 weight if it is not MEMBER_WEIGHT
 #include "distributor/settle.h"
 
 #include "base/hash.h"
@@ -22,7 +23,7 @@
 
 struct used {
     uint64_t hash;
-    str *ids;  // in the order of the list
+    struct member *members;  // in the order of the list: ids and weights alone
     size_t n;
     char *text;  // memory of ids
     size_t bytes;
@@ -44,8 +45,10 @@ struct settle {
 static uint64_t hash_of(const struct member *v, size_t n)
 {
     uint64_t hash = hash_table_word(n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         hash = hash_table_and(hash, hash_table_str(v[i].id));
+        hash = hash_table_and(hash, member_weight(&v[i]));
+    }
     return hash;
 }
 
@@ -53,14 +56,15 @@ static bool is_same(const struct used *u, const struct member *v, size_t n, uint
 {
     if (u->hash != hash || u->n != n) return false;
     for (size_t i = 0; i < n; i++) {
-        if (!str_eq(u->ids[i], v[i].id)) return false;
+        const struct member *x = &u->members[i];
+        if (!str_eq(x->id, v[i].id) || member_weight(x) != member_weight(&v[i])) return false;
     }
     return true;
 }
 
 static void drop(struct used *u)
 {
-    mem_free(NULL, u->ids, u->n * sizeof *u->ids);
+    mem_free(NULL, u->members, u->n * sizeof *u->members);
     mem_free(NULL, u->text, u->bytes);
     *u = (struct used){0};
 }
@@ -71,16 +75,19 @@ static bool copy(struct used *u, const struct member *v, size_t n, err *e)
     for (size_t i = 0; i < n; i++)
         bytes += v[i].id.n;
     *u = (struct used){.hash = hash_of(v, n), .n = n, .bytes = bytes};
-    u->ids = mem_alloc(NULL, n * sizeof *u->ids, e);
-    u->text = u->ids ? mem_alloc(NULL, bytes, e) : NULL;
+    u->members = mem_alloc(NULL, n * sizeof *u->members, e);
+    u->text = u->members ? mem_alloc(NULL, bytes, e) : NULL;
     if (!u->text) {
-        mem_free(NULL, u->ids, n * sizeof *u->ids);
+        mem_free(NULL, u->members, n * sizeof *u->members);
         return false;
     }
     char *at = u->text;
     for (size_t i = 0; i < n; i++) {
         memcpy(at, v[i].id.p, v[i].id.n);
-        u->ids[i] = str_make(at, v[i].id.n);
+        u->members[i] = (struct member){.id = str_make(at, v[i].id.n),
+                                        .kind = MEMBER_INGESTER,
+                                        .alive = true,
+                                        .weight = member_weight(&v[i])};
         at += v[i].id.n;
     }
     return true;
@@ -104,9 +111,11 @@ static void put(const struct settle *s, uint64_t mono_ns, int64_t wall_ns, struc
         uint64_t ago = mono_ns > u->last_mono_ns ? mono_ns - u->last_mono_ns : 0;
         buf_printf(out, "%" PRId64, (wall_ns - (int64_t)ago) / NS_PER_MS);
         for (size_t k = 0; k < u->n; k++) {
+            const struct member *m = &u->members[k];
             buf_z(out, " ");
-            for (size_t c = 0; c < u->ids[k].n; c++)
-                buf_printf(out, "%02x", (unsigned char)u->ids[k].p[c]);
+            for (size_t c = 0; c < m->id.n; c++)
+                buf_printf(out, "%02x", (unsigned char)m->id.p[c]);
+            if (m->weight != MEMBER_WEIGHT) buf_printf(out, "*%u", m->weight);
         }
         buf_z(out, "\n");
     }
@@ -138,6 +147,14 @@ static bool read_id(str hex, char *out)
     return true;
 }
 
+static bool read_weight(str text, uint32_t *weight)
+{
+    uint64_t n = 0;
+    bool ok = str_u64(text, &n) && n > 0 && n <= MEMBER_WEIGHT_MAX;
+    if (ok) *weight = (uint32_t)n;
+    return ok;
+}
+
 // A line of the file. False: it is none; then the file is of no use.
 static bool take_line(struct settle *s, str line, int64_t wall_ns, uint64_t mono_ns,
                       struct arena *a)
@@ -150,9 +167,12 @@ static bool take_line(struct settle *s, str line, int64_t wall_ns, uint64_t mono
     struct member *v = ARENA_ARRAY(a, struct member, rest.n / 2 + 1);
     if (!v) return false;
     while (rest.n) {
-        str hex = str_split(rest, ' ', &rest);
+        str weight = {0};
+        str word = str_split(rest, ' ', &rest);
+        str hex = str_split(word, '*', &weight);
         char *id = arena_new(a, hex.n / 2 + 1);
         if (!id || !read_id(hex, id)) return false;
+        if (hex.n < word.n && !read_weight(weight, &v[n].weight)) return false;
         v[n++].id = str_make(id, hex.n / 2);
     }
     if (n == 0 || !copy(&s->v[s->n], v, n, &e)) return false;
@@ -253,9 +273,10 @@ static bool note(struct settle *s, const struct member *members, size_t n, uint6
 static bool add_past(const struct used *u, struct arena *a, struct settle_past *past)
 {
     struct member *v = ARENA_ARRAY(a, struct member, u->n);
-    for (size_t i = 0; v && i < u->n; i++)
-        v[i] =
-            (struct member){.id = arena_str(a, u->ids[i]), .kind = MEMBER_INGESTER, .alive = true};
+    for (size_t i = 0; v && i < u->n; i++) {
+        v[i] = u->members[i];
+        v[i].id = arena_str(a, u->members[i].id);
+    }
     past->counts[past->n] = u->n;
     past->lists[past->n++] = v;
     past->most = MAX(past->most, u->n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // settle.h - the lists of ingesters that this distributor has used lately, and whether the home of
-// a record was the same in all of them.
+// a record was the same in all of them. A weight that changes (cluster/place.h) makes another list.
 //
 // A client that repeats a push with its id may reach a distributor that has another list by now, or
 // the same one after a change of its list. The record then has another home, and if both homes got

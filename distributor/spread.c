@@ -43,6 +43,19 @@ uint64_t spread_key(str tenant, str service)
     return hash_table_and(hash_table_str(tenant), service.n ? hash_table_str(service) : 0) | 1;
 }
 
+uint64_t spread_series_key(uint64_t service_key, uint64_t labels_hash)
+{
+    return hash_table_and(service_key, labels_hash) | 1;
+}
+
+uint64_t spread_turn(struct spread *s)
+{
+    lock_take(&s->lock);
+    uint64_t turn = s->turns++;
+    lock_give(&s->lock);
+    return turn;
+}
+
 // 2^-x: whole halvings, then the series of e^-y up to y = ln 2, which is right to a thousandth.
 static void decay(struct spread_entry *x, uint64_t mono_ns)
 {

@@ -12,6 +12,9 @@
 //     n      1 | 3                       | 1
 //                                <-calm->
 //
+// A label set of a service that needs several has a key too. One that pushes more than an ingester
+// should take is hot: its pushes take turns among as many ingesters as it needs (dispatch.h).
+//
 // The table is bounded. A key without a place counts as needing one ingester, as most services do.
 // A new key takes the place of the smallest neighbour that needs one, never of a key that needs
 // more. Thread-safe; the time is an argument.
@@ -30,6 +33,7 @@ struct spread {
     struct spread_entry *entries;  // hash table of SPREAD_KEYS
     uint64_t wide;                 // entries that need more than one
     uint64_t changes;              // of such numbers, since the start
+    uint64_t turns;                // that were taken
 };
 
 void spread_init(struct spread *s);
@@ -37,6 +41,12 @@ void spread_release(struct spread *s);
 
 // service empty: the key of the tenant as a whole.
 uint64_t spread_key(str tenant, str service);
+
+// The key of a label set, of the service's key and the hash of the labels as sent.
+uint64_t spread_series_key(uint64_t service_key, uint64_t labels_hash);
+
+// A number for a request: each is one more than the one before.
+uint64_t spread_turn(struct spread *s);
 
 // Counts bytes that came at this time.
 void spread_note(struct spread *s, uint64_t key, uint64_t bytes, uint64_t per, uint64_t mono_ns);

@@ -233,7 +233,7 @@ static void take_answer(struct discoverer *d, enum member_kind kind, str address
     if (ok && answer.node.node.n == 0) ok = err_set(&e, ERR_INVALID_ARGUMENT, "the node has no id");
     // Behind one address there may be nodes of other services, as in the all-in-one.
     if (ok && !has_service(&answer.node, kind)) return;
-    ok = ok && members_found(d->options.members, kind, answer.node.node, address, &e);
+    ok = ok && members_found(d->options.members, kind, &answer, address, &e);
     if (!ok)
         log_debug(NULL, "member.not_found", "address=%.*s why=%s", STR(address),
                   log_quote(quoted, str_of(e.msg)));

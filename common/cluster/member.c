@@ -132,12 +132,19 @@ static void drop(struct known *k)
     mem_free(NULL, k->text, k->bytes);
 }
 
-// The row of a member, or where it belongs.
+// The row of a member, or where it belongs. Rows are in order, and a round of probes looks for
+// each.
 static size_t row_of(const struct members *m, enum member_kind kind, str id, bool *there)
 {
     size_t at = 0;
-    while (at < m->n && order(&m->v[at], kind, id) < 0)
-        at++;
+    size_t end = m->n;
+    while (at < end) {
+        size_t middle = at + (end - at) / 2;
+        if (order(&m->v[middle], kind, id) < 0)
+            at = middle + 1;
+        else
+            end = middle;
+    }
     *there = at < m->n && order(&m->v[at], kind, id) == 0;
     return at;
 }
@@ -233,16 +240,18 @@ static void replace_list(struct members *m, enum member_kind kind, const struct 
     }
     for (size_t i = 0; i < n; i++) {
         bool there = false;
+        struct known fresh = next[i];
         size_t at = row_of(m, kind, next[i].member.id, &there);
         if (there && str_eq(m->v[at].member.address, next[i].member.address)) {
-            struct known fresh = next[i];
             m->v[at].found = false;
             drop(&fresh);
             continue;
         }
         err never = {0};
+        // The same node elsewhere: without its weight the list would change twice.
+        if (there) fresh.member.weight = m->v[at].member.weight;
         if (there) remove_row(m, at);
-        if (!insert(m, at, &next[i], &never)) abort();  // there is room
+        if (!insert(m, at, &fresh, &never)) abort();  // there is room
         log_change("member.listed", &m->v[at].member);
     }
 }
@@ -268,14 +277,17 @@ static bool place_anew(struct known *k, str address, err *e)
 {
     struct known fresh;
     if (!make(&fresh, k->member.kind, k->member.id, address, true, e)) return false;
+    fresh.member.weight = k->member.weight;
     drop(k);
     *k = fresh;
     return true;
 }
 
-bool members_found(struct members *m, enum member_kind kind, str id, str address, err *e)
+bool members_found(struct members *m, enum member_kind kind, const struct node_answer *answer,
+                   str address, err *e)
 {
     struct known fresh;
+    str id = answer->node.node;
     bool there = false;
     lock_take(&m->lock);
     size_t at = row_of(m, kind, id, &there);
@@ -289,9 +301,21 @@ bool members_found(struct members *m, enum member_kind kind, str id, str address
         if (ok && !news) drop(&fresh);
         ok = news;
     }
+    // The weight at once: a member that is placed by another one for a moment is two changes.
+    if (news) m->v[at].member.weight = answer->weight;
     if (news) log_change("member.found", &m->v[at].member);
     lock_give(&m->lock);
     return ok;
+}
+
+void members_weigh(struct members *m, str address, uint32_t weight)
+{
+    lock_take(&m->lock);
+    for (size_t i = 0; i < m->n; i++) {
+        struct member *k = &m->v[i].member;
+        if (str_eq(k->address, address)) k->weight = weight;
+    }
+    lock_give(&m->lock);
 }
 
 bool members_has_found(struct members *m, enum member_kind kind, str address)
@@ -416,11 +440,10 @@ bool members_has(struct members *m, enum member_kind kind)
 
 static struct known *find(struct members *m, enum member_kind kind, str id)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        assert(lock_is_mine(&m->lock));
-        if (order(&m->v[i], kind, id) == 0) return &m->v[i];
-    }
-    return NULL;
+    bool there = false;
+    assert(lock_is_mine(&m->lock));
+    size_t at = row_of(m, kind, id, &there);
+    return there ? &m->v[at] : NULL;
 }
 
 // rise and fall log under the lock, so that the lines of one member are in the order of its
@@ -496,6 +519,7 @@ static void take_answer(struct known *k, uint64_t at, const struct node_answer *
     k->answered = x;
     if (k->member.alive && k->member.unready == answer->ready) k->since_mono_ns = at;
     k->member.unready = !answer->ready;
+    k->member.weight = answer->weight;
 }
 
 void members_seen(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns,

@@ -30,6 +30,9 @@
 #define MEMBER_SILENCE_NS   (UINT64_C(3) * 1000000000)  // silence until a member is dead
 #define MEMBER_RETURN_NS    (UINT64_C(500) * 1000000)   // a call waits so long for a dead member
 
+#define MEMBER_WEIGHT     100  // of a member that tells none
+#define MEMBER_WEIGHT_MAX 1000
+
 enum member_kind {
     MEMBER_DISTRIBUTOR,
     MEMBER_INGESTER,
@@ -44,8 +47,15 @@ struct member {
     str address;  // "host:port" or "unix:/path"
     enum member_kind kind;
     bool alive;
-    bool unready;  // it answered its last probe, but it does not want traffic now
+    bool unready;     // it answered its last probe, but it does not want traffic now
+    uint32_t weight;  // its share of what is placed (place.h), as its last answer said; 0: none yet
 };
+
+// 1 to MEMBER_WEIGHT_MAX.
+static inline uint32_t member_weight(const struct member *m)
+{
+    return m->weight ? MIN(m->weight, (uint32_t)MEMBER_WEIGHT_MAX) : MEMBER_WEIGHT;
+}
 
 struct members;
 
@@ -64,11 +74,15 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e) MU
 bool members_list(struct members *m, enum member_kind kind, const str *entries, size_t n,
                   err *e) MUST_CHECK;
 
-// A node that was found by name answered with this id at this address. A member of the list with
-// this id stays as it is; one that was found before gets the address, and nothing is held against
-// it any more.
-bool members_found(struct members *m, enum member_kind kind, str id, str address,
-                   err *e) MUST_CHECK;
+// A node that was found by name gave this answer at this address. A member of the list with its id
+// stays as it is; one that was found before gets the address, and nothing is held against it any
+// more.
+bool members_found(struct members *m, enum member_kind kind, const struct node_answer *answer,
+                   str address, err *e) MUST_CHECK;
+
+// The weight of the members with this address, which are the process itself: it does not probe
+// itself.
+void members_weigh(struct members *m, str address, uint32_t weight);
 
 // Does a member have this address that was found by name?
 bool members_has_found(struct members *m, enum member_kind kind, str address);

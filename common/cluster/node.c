@@ -45,6 +45,7 @@ void node_put_answer(const struct node_answer *answer, struct buf *out)
     pb_put_u64_opt(out, 2, answer->ready);
     pb_put_double_opt(out, 3, answer->load);
     pb_put_bytes_opt(out, 4, answer->version);
+    pb_put_u64_opt(out, 5, answer->weight);
 }
 
 // ---- reading
@@ -123,6 +124,8 @@ bool node_read_answer(str message, struct node_answer *answer, err *e)
         if (r.field == 3 && r.type == PB_FIXED64)
             memcpy(&answer->load, &r.number, sizeof answer->load);
         if (r.field == 4 && r.type == PB_BYTES) answer->version = r.bytes;
+        if (r.field == 5 && r.type == PB_VARINT)
+            answer->weight = (uint32_t)MIN(r.number, (uint64_t)UINT32_MAX);
     }
     return pb_done(&r, e);
 }

@@ -27,9 +27,10 @@ struct node_identity {
 
 struct node_answer {
     struct node_identity node;
-    bool ready;   // for traffic, as /ready says
-    double load;  // 0 idle .. 1: no room for another request
-    str version;  // of its program; empty: one that does not tell
+    bool ready;       // for traffic, as /ready says
+    double load;      // 0 idle .. 1: no room for another request
+    str version;      // of its program; empty: one that does not tell
+    uint32_t weight;  // for placement (place.h); 0: it does not tell
 };
 
 // Is an id known? An unknown one is all zeros.

@@ -5,8 +5,16 @@
 //
 // Three steps (docs/design.md, Placement): the tenant's subset of the live ingesters; of those, `n`
 // for (tenant, service); of those, one order for the label set as sent, so that all sample types of
-// a profile stay together. Weight of a member = XXH64(key 0xff member id); the highest come first.
-// Pure.
+// a profile stay together. Each step draws h = XXH64(key 0xff member id) for each member, and the
+// highest come first.
+//
+// A member of weight w (cluster.weight, MEMBER_WEIGHT if it has none) gets w / sum of all weights
+// of the keys: members come by w / -log2(h / 2^64), highest first ("weighted rendezvous",
+// Schindelhauer and Schomaker 2005). With equal weights that is the order of h. So a change of one
+// weight moves only keys of this member. The logarithm is of integers alone: all machines get the
+// same order.
+//
+// Costs n log n for n members. Pure.
 #pragma once
 
 #include "cluster/member.h"

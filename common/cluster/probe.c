@@ -49,8 +49,10 @@ void members_note_call(struct members *m, enum member_kind kind, str id, const s
 // Chooses the members to ask: all but the process itself. Fails for lack of memory.
 static bool choose(struct prober *p, struct round *r, err *e)
 {
+    const struct prober_options *o = &p->options;
     struct arena *a = &r->req.arena;
     size_t n = 0;
+    if (o->weight) members_weigh(o->members, o->self->address, o->weight(o->arg));
     r->members = members_all(p->options.members, a, &n);
     for (size_t i = 0; i < n; i++) {
         if (!str_eq(r->members[i].address, p->options.self->address))

@@ -21,7 +21,9 @@ struct prober_options {
     struct client *client;  // for probes alone
     struct members *members;
     const struct node_identity *self;
-    uint64_t interval_ns;  // not 0
+    uint64_t interval_ns;           // not 0
+    uint32_t (*weight)(void *arg);  // of this process now, for its own row; NULL: it has none
+    void *arg;
 };
 
 struct prober;

@@ -169,6 +169,7 @@ static void json_member(const struct view *v, const struct member_facts *f)
     json_text(v->out, "address", m->address);
     buf_printf(v->out, ",\"source\":\"%s\",\"self\":%s,\"state\":\"%s\"",
                f->found ? "name" : "list", is_self(v, f) ? "true" : "false", state_of(f));
+    if (m->kind == MEMBER_INGESTER) buf_printf(v->out, ",\"weight\":%u", member_weight(m));
     json_time(v, "since", f->since_mono_ns);
     json_time(v, "heard", f->heard_mono_ns);
     buf_printf(v->out, ",\"failures_in_a_row\":%u,\"last_failure\":", f->failures);
@@ -358,6 +359,8 @@ static void put_member(const struct view *v, const struct member_facts *f)
     buf_z(v->out, "<td>");
     html_text(v->out, m->address);
     buf_printf(v->out, "<br><small>%s</small>", f->found ? "found by name" : "of the list");
+    if (m->kind == MEMBER_INGESTER && member_weight(m) != MEMBER_WEIGHT)
+        buf_printf(v->out, "<br><small>weight %u</small>", member_weight(m));
     put_state(v, f);
     put_failure(v, f);
     buf_z(v->out, "<td>");

@@ -139,10 +139,12 @@ static bool probe(void *self, struct http_exchange *x, str in, struct buf *out, 
     if (node_is_twin(&p->identity, &from)) node_tell_twin(&p->process, &from);
     struct buf why;
     buf_init(&why, NULL, 4096);
+    const struct cluster_settings *c = config_section(p->config, "cluster");
     struct node_answer answer = {.node = p->identity,
                                  .ready = admin_is_ready(p, &why),
                                  .load = node_load(p),
-                                 .version = str_of(service_version)};
+                                 .version = str_of(service_version),
+                                 .weight = (uint32_t)c->weight};
     buf_release(&why);
     (void)node_cluster(p, &answer.node.cluster);  // it may have become known later
     node_put_answer(&answer, out);

@@ -594,13 +594,24 @@ static bool takes_pushes(const struct program *p)
     return false;
 }
 
+static uint32_t weight_of(void *arg)
+{
+    const struct program *p = arg;
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    return (uint32_t)c->weight;
+}
+
 static bool start_prober(struct program *p, err *e)
 {
     const struct cluster_settings *c = config_section(p->config, "cluster");
     const struct prober_options o = {.client = p->probe_client,
                                      .members = p->members,
                                      .self = &p->identity,
-                                     .interval_ns = (uint64_t)c->probe_interval};
+                                     .interval_ns = (uint64_t)c->probe_interval,
+                                     .weight = weight_of,
+                                     .arg = p};
+    // Now, before a push may be placed.
+    members_weigh(p->members, p->identity.address, weight_of(p));
     p->prober = prober_start(&o, e);
     return p->prober != NULL;
 }

@@ -20,6 +20,7 @@ struct row {
     str address;
     str state;
     str of;
+    uint64_t weight;
 };
 
 struct place {
@@ -34,6 +35,7 @@ struct place {
     uint64_t service_ingesters;
     uint64_t service_need;
     uint64_t service_set;
+    uint64_t series_need;
     uint64_t home_ingesters;
     uint64_t attempts;
     uint64_t past_lists;
@@ -76,6 +78,7 @@ static bool read_row(struct json_reader *r, struct row *row)
 {
     const struct cli_member members[] = {{.key = "ingester", .text = &row->ingester},
                                          {.key = "address", .text = &row->address},
+                                         {.key = "weight", .number = &row->weight},
                                          {.key = "state", .text = &row->state},
                                          {.key = "of", .text = &row->of}};
     return cli_read_members(r, members, COUNT(members));
@@ -108,6 +111,7 @@ static bool read_value(struct json_reader *r, struct place *p)
         {.key = "service_ingesters", .number = &p->service_ingesters},
         {.key = "service_need", .number = &p->service_need},
         {.key = "service_ingesters_set", .number = &p->service_set},
+        {.key = "series_need", .number = &p->series_need},
         {.key = "home_ingesters", .number = &p->home_ingesters},
         {.key = "attempts", .number = &p->attempts},
         {.key = "past_lists", .number = &p->past_lists},
@@ -167,6 +171,13 @@ static void put_service(struct buf *b, const struct place *p)
         buf_printf(b, " (distributor.service_ingesters is %" PRIu64 ")\n", p->service_set);
     else
         buf_printf(b, " (its rate needs %" PRIu64 ")\n", p->service_need);
+    if (p->series_need > 1 && !p->with_id) {
+        put_title(b, "series");
+        buf_printf(b,
+                   "its rate needs %" PRIu64 " ingesters: pushes take turns among the first of "
+                   "the list\n",
+                   p->series_need);
+    }
 }
 
 static void put_home(struct buf *b, const struct place *p)
@@ -195,6 +206,22 @@ static const char *why_of(str of)
     return "tried last";
 }
 
+// What the order is made of, in words.
+static void put_rule(struct buf *b, const struct place *p)
+{
+    uint64_t all = 0;
+    bool even = true;
+    for (size_t i = 0; i < p->n; i++) {
+        all += p->rows[i].weight;
+        even &= p->rows[i].weight == p->rows[0].weight;
+    }
+    if (even || !all) return;
+    buf_printf(b,
+               "\nWeights differ (cluster.weight): of everything that may go to all ingesters, one "
+               "gets its weight of %" PRIu64 ".\n",
+               all);
+}
+
 static void put_rows(struct buf *b, const struct place *p)
 {
     unsigned wide = text_columns(S("ingester"));
@@ -206,7 +233,7 @@ static void put_rows(struct buf *b, const struct place *p)
     buf_z(b, "\ntry  ");
     text_left(b, S("ingester"), wide + 2);
     text_left(b, S("address"), address + 2);
-    buf_z(b, "state    why\n");
+    buf_z(b, "weight  state    why\n");
     for (size_t i = 0; i < p->n; i++) {
         const struct row *row = &p->rows[i];
         if (i < p->attempts)
@@ -215,6 +242,7 @@ static void put_rows(struct buf *b, const struct place *p)
             buf_z(b, "  -  ");
         text_left(b, row->ingester, wide + 2);
         text_left(b, row->address, address + 2);
+        buf_printf(b, "%6" PRIu64 "  ", row->weight);
         text_left(b, row->state, 9);
         buf_printf(b, "%s\n", why_of(row->of));
     }
@@ -238,6 +266,7 @@ bool cli_place(struct cli *c, int *status, err *e)
         put_service(&out, &p);
         put_home(&out, &p);
         put_rows(&out, &p);
+        put_rule(&out, &p);
     } else {
         ok = err_set(e, ERR_UNKNOWN, "%.*s/distributor/place: no order of ingesters",
                      STR(c->url.shown));

@@ -232,6 +232,32 @@ def test_place_in_words(cluster):
     assert [re.split(r"  +", line.strip())[-1] for line in lines[5:]] == ["of the service", "of the tenant", "another one"]
 
 
+def test_weights():
+    """An ingester tells its weight, in the file too after a hangup: distributors place by it, and say so."""
+    light = {"FLAMETREE_CLUSTER_WEIGHT": "1"}
+    with Cluster("--cluster.probe_interval=200ms", env_of={"ingester-1": light, "ingester-2": light}) as c:
+        d = c["distributor"]
+
+        def weights():
+            return {name: x.get("weight") for name, x in members(d).items()}
+        await_("the weights", lambda: weights() == {"ingester-1": 1, "ingester-2": 1, "ingester-3": 100})
+        assert "weight 1<" in page(d).text and "weight 100" not in page(d).text
+        firsts = [place(d, of("p%d" % i))["order"][0] for i in range(30)]
+        assert sum(x["ingester"] == "ingester-3" for x in firsts) >= 26, firsts
+        assert {x["weight"] for x in firsts} <= {1, 100}
+        pods = [i for i in range(30) if firsts[i]["ingester"] == "ingester-3"]
+        assert taker(c, "p%d" % pods[0]) == "ingester-3"
+        words = run(d, "--labels", of("p0")).stdout.splitlines()
+        assert words[-1] == "Weights differ (cluster.weight): of everything that may go to all ingesters, one gets its weight of 102.", words
+        with open(c.config_file("ingester-3")) as f:
+            whole = f.read()
+        with open(c.config_file("ingester-3"), "w") as f:
+            f.write(whole.replace("cluster:\n", "cluster:\n  weight: 2\n"))
+        c["ingester-3"].process.send_signal(signal.SIGHUP)
+        await_("the weight", lambda: weights()["ingester-3"] == 2)
+        assert weights() == {"ingester-1": 1, "ingester-2": 1, "ingester-3": 2}
+
+
 def test_a_home_that_is_not_settled():
     with Cluster("--cluster.settle_time=1h", "--cluster.probe_interval=200ms", spread=False) as c:
         answer = place(c["distributor"], of("a"), "--with-id")

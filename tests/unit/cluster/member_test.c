@@ -59,6 +59,21 @@ static str listed(struct members *m, struct arena *a)
         assert_string_equal(arena_printf(a, "%.*s", STR(listed(m, a))).p, text); \
     } while (0)
 
+static str weights(struct members *m, struct arena *a)
+{
+    size_t n = 0;
+    str text = {0};
+    const struct member *v = members_of(m, a, MEMBER_INGESTER, &n);
+    for (size_t i = 0; i < n; i++)
+        text = arena_printf(a, "%.*s%s%u", STR(text), i ? " " : "", v[i].weight);
+    return text;
+}
+
+#define EXPECT_WEIGHTS(m, a, text)                                                \
+    do {                                                                          \
+        assert_string_equal(arena_printf(a, "%.*s", STR(weights(m, a))).p, text); \
+    } while (0)
+
 static void a_list_that_is_read_again_keeps_what_is_known(void **state)
 {
     (void)state;
@@ -77,17 +92,29 @@ static void a_list_that_is_read_again_keeps_what_is_known(void **state)
         members_failed(m, MEMBER_INGESTER, S("b"), S("no"));
     }
     EXPECT_LISTED(m, &a, "-a=h:1 -b=h:2 c=h:3");
+    const struct node_answer heavy = {.weight = 300};
+    members_weigh(m, S("h:1"), 200);
+    members_seen(m, MEMBER_INGESTER, S("c"), clock_mono_ns(), &heavy);
+    EXPECT_WEIGHTS(m, &a, "200 0 300");
     assert_false(members_list(m, MEMBER_INGESTER, twice, 2, &why));
     assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
     EXPECT_LISTED(m, &a, "-a=h:1 -b=h:2 c=h:3");
     // a is elsewhere now, so nothing is held against it; of b nothing is new.
     assert_ok(members_list(m, MEMBER_INGESTER, second, 3, e));
     EXPECT_LISTED(m, &a, "a=h:9 -b=h:2 d=h:4");
+    // It is the same node, and its weight a part of the list that distributors agree on.
+    EXPECT_WEIGHTS(m, &a, "200 0 0");
     assert_ok(members_list(m, MEMBER_INGESTER, NULL, 0, e));
     EXPECT_LISTED(m, &a, "");
     assert_true(members_has(m, MEMBER_QUERIER));
     arena_release(&a);
     members_free(m);
+}
+
+static bool found_at(struct members *m, enum member_kind kind, str id, str address, err *e)
+{
+    const struct node_answer answer = {.node.node = id, .weight = 250};
+    return members_found(m, kind, &answer, address, e);
 }
 
 static void nodes_found_by_name_come_move_and_go(void **state)
@@ -100,17 +127,20 @@ static void nodes_found_by_name_come_move_and_go(void **state)
     arena_init(&a, NULL, 1 << 16);
     assert_ok((m = members_new(e)) != NULL);
     assert_ok(members_list(m, MEMBER_INGESTER, list, 1, e));
-    assert_ok(members_found(m, MEMBER_INGESTER, S("b"), S("10.0.0.1:1"), e));
-    assert_ok(members_found(m, MEMBER_INGESTER, S("c"), S("10.0.0.2:1"), e));
-    assert_ok(members_found(m, MEMBER_INGESTER, S("a"), S("10.0.0.3:1"), e));  // the list wins
+    assert_ok(found_at(m, MEMBER_INGESTER, S("b"), S("10.0.0.1:1"), e));
+    assert_ok(found_at(m, MEMBER_INGESTER, S("c"), S("10.0.0.2:1"), e));
+    assert_ok(found_at(m, MEMBER_INGESTER, S("a"), S("10.0.0.3:1"), e));  // the list wins
     EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 c=10.0.0.2:1");
+    EXPECT_WEIGHTS(m, &a, "0 250 250");
+    members_weigh(m, S("h:1"), 70);  // this process
+    EXPECT_WEIGHTS(m, &a, "70 250 250");
     assert_true(members_has_found(m, MEMBER_INGESTER, S("10.0.0.2:1")));
     assert_false(members_has_found(m, MEMBER_INGESTER, S("h:1")));
     assert_false(members_has_found(m, MEMBER_QUERIER, S("10.0.0.2:1")));
     for (int i = 0; i < MEMBER_FAILURES_MAX; i++)
         members_failed(m, MEMBER_INGESTER, S("c"), S("no"));
     EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 -c=10.0.0.2:1");
-    assert_ok(members_found(m, MEMBER_INGESTER, S("c"), S("10.0.0.9:1"), e));
+    assert_ok(found_at(m, MEMBER_INGESTER, S("c"), S("10.0.0.9:1"), e));
     EXPECT_LISTED(m, &a, "a=h:1 b=10.0.0.1:1 c=10.0.0.9:1");
     members_keep_found(m, MEMBER_INGESTER, kept, 2);
     EXPECT_LISTED(m, &a, "a=h:1 c=10.0.0.9:1");
@@ -118,7 +148,7 @@ static void nodes_found_by_name_come_move_and_go(void **state)
     members_moved(m, MEMBER_INGESTER, S("c"));
     EXPECT_LISTED(m, &a, "a=h:1");
     // A node that was found stays when the list is read again, until the list has its id.
-    assert_ok(members_found(m, MEMBER_INGESTER, S("d"), S("10.0.0.4:1"), e));
+    assert_ok(found_at(m, MEMBER_INGESTER, S("d"), S("10.0.0.4:1"), e));
     assert_ok(members_list(m, MEMBER_INGESTER, NULL, 0, e));
     EXPECT_LISTED(m, &a, "d=10.0.0.4:1");
     const str as_found[] = {S_INIT("d=10.0.0.4:1")};
@@ -246,7 +276,7 @@ static void what_is_known_of_a_member_is_told(void **state)
     assert_null(members_facts(m, &a, &n));
     assert_int_equal(n, 0);
     uint64_t begin = clock_mono_ns();
-    assert_ok(members_found(m, kind, id, S("x:1"), e));
+    assert_ok(found_at(m, kind, id, S("x:1"), e));
     struct member_facts f = facts(m, &a);
     assert_true(f.found && f.member.alive && f.since_mono_ns >= begin);
     assert_true(!f.heard_mono_ns && !f.failed_mono_ns && !f.answered_mono_ns && !f.why.n);

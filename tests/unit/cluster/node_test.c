@@ -48,7 +48,8 @@ static void an_identity_is_read_as_it_was_written(void **state)
         struct node_answer said = {.node = cases[i],
                                    .ready = i > 0,
                                    .load = 0.25 * (double)i,
-                                   .version = i > 1 ? S("1.2.3") : (str){0}};
+                                   .version = i > 1 ? S("1.2.3") : (str){0},
+                                   .weight = (uint32_t)i * 100};
         struct node_answer heard;
         node_put_answer(&said, &out);
         assert_ok(node_read_answer(buf_view(&out), &heard, e));
@@ -56,6 +57,7 @@ static void an_identity_is_read_as_it_was_written(void **state)
         assert_int_equal(heard.ready, said.ready);
         assert_true(heard.load == said.load);
         assert_true(str_eq(heard.version, said.version));
+        assert_int_equal(heard.weight, said.weight);
         assert_int_equal(node_knows(heard.node.cluster), i == 2);
         buf_release(&out);
     }

@@ -20,23 +20,28 @@ static struct settle *open_at(uint64_t mono_ns)
 }
 
 // The lists that a record of now is compared with, as text: "a,b a,b,c"; "?" if they are unknown.
-// `list`: ids of one letter.
+// `list`: ids of one letter, and a digit behind one that has so many times the usual weight.
 static const char *past_of(struct settle *s, struct arena *a, const char *list, uint64_t mono_ns)
 {
     struct member v[26];
     size_t n = 0;
     struct settle_past past;
-    for (; list[n]; n++)
-        v[n] = (struct member){.id = str_make(list + n, 1), .alive = n % 2};
+    for (size_t i = 0; list[i]; i++) {
+        if (list[i] >= '0' && list[i] <= '9')
+            v[n - 1].weight = (uint32_t)(list[i] - '0') * MEMBER_WEIGHT;
+        else
+            v[n++] = (struct member){.id = str_make(list + i, 1), .alive = n % 2};
+    }
     assert_ok(settle_use(s, v, n, mono_ns, a, &past, e));
     if (past.unknown) return "?";
     const char *text = "";
     for (size_t i = 0; i < past.n; i++) {
         for (size_t k = 0; k < past.counts[i]; k++) {
             assert_true(past.lists[i][k].alive);
-            text =
-                arena_printf(a, "%s%s%.*s", text, i && k == 0 ? " " : "", STR(past.lists[i][k].id))
-                    .p;
+            const struct member *x = &past.lists[i][k];
+            text = arena_printf(a, "%s%s%.*s", text, i && k == 0 ? " " : "", STR(x->id)).p;
+            if (member_weight(x) != MEMBER_WEIGHT)
+                text = arena_printf(a, "%s%u", text, x->weight / MEMBER_WEIGHT).p;
         }
         assert_true(past.counts[i] <= past.most);
     }
@@ -90,6 +95,27 @@ static void a_restart_forgets_no_list(void **state)
     arena_release(&a);
 }
 
+// A home of one weight may be none of another, so a weight that changes is another list.
+static void weights_are_a_part_of_a_list(void **state)
+{
+    (void)state;
+    struct arena a;
+    fresh();
+    arena_init(&a, NULL, 1 << 20);
+    struct settle *s = open_at(BEGIN);
+    uint64_t t = BEGIN + SETTLE;
+    assert_string_equal(past_of(s, &a, "ab", t), "");
+    assert_string_equal(past_of(s, &a, "a1b", t), "");  // the weight that all have
+    assert_string_equal(past_of(s, &a, "ab2", t + 1), "ab");
+    assert_string_equal(past_of(s, &a, "a3b2", t + 2), "ab ab2");
+    settle_close(s, t + 3);
+    s = open_at(t + MINUTE);
+    assert_string_equal(past_of(s, &a, "a3b2", t + MINUTE), "ab ab2");
+    assert_string_equal(past_of(s, &a, "ab", t + MINUTE), "ab2 a3b2");
+    settle_close(s, t + MINUTE);
+    arena_release(&a);
+}
+
 static void a_file_that_cannot_be_read_is_as_good_as_none(void **state)
 {
     (void)state;
@@ -100,6 +126,10 @@ static void a_file_that_cannot_be_read_is_as_good_as_none(void **state)
                                         "flametree members 1\n12 6\n",
                                         "flametree members 1\nx 61\n",
                                         "flametree members 1\n12 6g\n",
+                                        "flametree members 1\n12 61*\n",
+                                        "flametree members 1\n12 61*0\n",
+                                        "flametree members 1\n12 61*2000\n",
+                                        "flametree members 1\n12 61*200*3\n",
                                         "flametree members 2\n12 61\n"};
     struct arena a;
     arena_init(&a, NULL, 1 << 20);
@@ -141,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_matters_until_the_time_after_its_last_use),
         cmocka_unit_test(a_restart_forgets_no_list),
+        cmocka_unit_test(weights_are_a_part_of_a_list),
         cmocka_unit_test(a_file_that_cannot_be_read_is_as_good_as_none),
         cmocka_unit_test(too_many_changes_are_unknown_until_they_are_past),
     };

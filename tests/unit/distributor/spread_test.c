@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How many ingesters tenants and services get: virtual rates, a clock of numbers.
+#include "base/hash.h"
 #include "cluster/place.h"
 #include "distributor/dispatch.h"
 #include "lib/test.h"
@@ -433,6 +434,141 @@ static void a_tenant_gets_more_ingesters_as_it_grows(void **state)
     fleet_end(&f);
 }
 
+// ---- hot label sets
+
+// Pushes of one label set by so many requests: bits of the ingesters that got them.
+static uint32_t takers(struct fleet *f, uint64_t set, bool with_id, unsigned requests)
+{
+    uint32_t used = 0;
+    for (unsigned i = 0; i < requests; i++) {
+        uint32_t home = 0;
+        struct send_batch batch = {.batch = {.service = S("s"), .record_count = 1}};
+        struct send_batch *v[] = {&batch};
+        struct send_buffer o = {.batches = v, .batch_count = 1};
+        struct dispatch *d = &f->dispatch;
+        d->service_need = d->tenant_need = 0;
+        d->turn = d->placed = d->series_count = 0;
+        used |= 1u << dispatch_owner(d, S("s"), set, with_id ? &home : NULL);
+        dispatch_note(d, &o, 4 << 20);
+    }
+    return used;
+}
+
+static void a_hot_label_set_goes_to_the_next_of_its_order_too(void **state)
+{
+    (void)state;
+    struct fleet f;
+    fleet_begin(&f);
+    // As long as the service needs one ingester nothing is asked of its label sets.
+    uint32_t first = takers(&f, 7, false, 1);
+    assert_int_equal(__builtin_popcount(first), 1);
+    (void)takers(&f, 7, false, 99);  // 400 MiB
+    const uint64_t service = spread_key(f.req.tenant, S("s"));
+    uint32_t n = spread_need(&f.spread, spread_series_key(service, 7), f.config.ingester_rate,
+                             clock_mono_ns());
+    assert_true(n > 4 && n < INGESTERS);
+    assert_true(__builtin_popcount(takers(&f, 7, false, 100)) >= (int)n);  // it grows meanwhile
+    // Another label set of the service is not hot, and one with ids stays where it is.
+    assert_int_equal(__builtin_popcount(takers(&f, 8, false, 1)), 1);
+    assert_int_equal(__builtin_popcount(takers(&f, 7, true, 5)), 1);
+    struct dispatch_place place;
+    assert_ok(dispatch_explain(&f.dispatch, S("s"), 7, false, &place, e));
+    assert_true(place.series_need >= n);
+    // An ingester that is dead has no turn.
+    f.members[place.order[1]].alive = false;
+    assert_int_equal(takers(&f, 7, false, 50) & 1u << place.order[1], 0);
+    fleet_end(&f);
+}
+
+// ---- 10,000 label sets of 50 services on ten ingesters
+
+enum {
+    FIGURE_SERVICES = 50,
+    FIGURE_SETS = 200,
+    TEN = 10
+};
+
+// The owner of each, as ids, among the first `members` ingesters.
+static void place_figure(struct fleet *f, size_t members, str owners[FIGURE_SERVICES][FIGURE_SETS])
+{
+    f->dispatch.member_count = members;
+    for (unsigned s = 0; s < FIGURE_SERVICES; s++) {
+        char service[16];
+        snprintf(service, sizeof service, "s-%u", s);
+        f->dispatch.service_need = f->dispatch.tenant_need = 0;
+        for (uint64_t set = 0; set < FIGURE_SETS; set++) {
+            char text[32];
+            int n = snprintf(text, sizeof text, "pod=%u-%u", s, (unsigned)set);
+            uint64_t hash = hash_str(str_make(text, (size_t)n));
+            uint32_t row = dispatch_owner(&f->dispatch, str_of(service), hash, NULL);
+            owners[s][set] = f->members[row].id;
+        }
+    }
+}
+
+static double imbalance(const struct fleet *f, str owners[FIGURE_SERVICES][FIGURE_SETS])
+{
+    unsigned count[TEN] = {0};
+    unsigned most = 0;
+    for (size_t i = 0; i < (size_t)FIGURE_SERVICES * FIGURE_SETS; i++) {
+        for (size_t m = 0; m < TEN; m++)
+            count[m] += str_eq(f->members[m].id, owners[i / FIGURE_SETS][i % FIGURE_SETS]);
+    }
+    for (size_t m = 0; m < TEN; m++)
+        most = MAX(most, count[m]);
+    return (double)most * TEN / FIGURE_SERVICES / FIGURE_SETS;
+}
+
+// Rates at which each service needs so many ingesters, measured by the distributor.
+static void push_figure(struct fleet *f, uint32_t need)
+{
+    const uint64_t per = (uint64_t)f->config.ingester_rate;
+    spread_release(&f->spread);
+    spread_init(&f->spread);
+    for (unsigned s = 0; s < FIGURE_SERVICES; s++) {
+        char service[16];
+        snprintf(service, sizeof service, "s-%u", s);
+        // A byte at once counts like ln 2 / 40 s of it.
+        uint64_t bytes = (uint64_t)((need - 0.5) * (double)per * 57.7);
+        spread_note(&f->spread, spread_key(f->req.tenant, str_of(service)), bytes, per,
+                    clock_mono_ns());
+        spread_note(&f->spread, spread_key(f->req.tenant, (str){0}), bytes, per, clock_mono_ns());
+    }
+}
+
+static void ten_thousand_label_sets_are_spread_evenly(void **state)
+{
+    (void)state;
+    static str before[FIGURE_SERVICES][FIGURE_SETS];
+    static str after[FIGURE_SERVICES][FIGURE_SETS];
+    // docs/scaling.md has these figures. The limits of a row are those of its spread: few services
+    // of few ingesters each are never even, and a new ingester takes the place of another in some
+    // services' sets, whose label sets move besides its own.
+    static const struct {
+        uint32_t need;
+        double uneven;  // max / mean, at most
+        double moved;   // at most
+    } cases[] = {{1, 2.5, 0.20}, {2, 1.8, 0.20}, {5, 1.25, 0.20}, {TEN + 1, 1.25, 0.12}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fleet f;
+        size_t moved = 0;
+        fleet_begin(&f);
+        push_figure(&f, cases[i].need);
+        place_figure(&f, TEN, before);
+        place_figure(&f, TEN + 1, after);
+        for (size_t k = 0; k < (size_t)FIGURE_SERVICES * FIGURE_SETS; k++)
+            moved += !str_eq(before[k / FIGURE_SETS][k % FIGURE_SETS],
+                             after[k / FIGURE_SETS][k % FIGURE_SETS]);
+        double uneven = imbalance(&f, before);
+        double part = (double)moved / FIGURE_SERVICES / FIGURE_SETS;
+        print_message("services on %u of 10: max/mean %.2f, one more moves %.1f %%\n",
+                      MIN(cases[i].need, (uint32_t)TEN), uneven, part * 100);
+        if (uneven > cases[i].uneven || part > cases[i].moved)
+            fail_msg("services on %u: %.2f, %.3f", cases[i].need, uneven, part);
+        fleet_end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +584,8 @@ int main(void)
         cmocka_unit_test(tiny_tenants_with_ids_share_the_ingesters),
         cmocka_unit_test(a_large_tenant_with_ids_goes_beyond_its_homes),
         cmocka_unit_test(homes_are_the_same_for_all_distributors),
+        cmocka_unit_test(a_hot_label_set_goes_to_the_next_of_its_order_too),
+        cmocka_unit_test(ten_thousand_label_sets_are_spread_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
