@@ -36,7 +36,6 @@
 struct passed {
     id128 stream;
     uint64_t until_mono_ns;
-    bool damaged;
 };
 
 #define PASSED_MAX 256
@@ -365,8 +364,7 @@ static void pass(struct look *l, const struct registered_stream *s, const err *w
     if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
     if (p) {
         *p = (struct passed){.stream = s->stream,
-                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS,
-                             .damaged = why->code == ERR_DATA_LOSS};
+                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS};
     }
     ulid_print(s->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
