@@ -3,7 +3,9 @@
 // streams.c - the thread of streams.h. One round:
 //
 //     1. Every quarter of a minute, and until it has succeeded once: all streams are listed. Each
-//        other directory of this id is probed at its address, and becomes a notice.
+//        other directory of this id is probed at its address, and becomes a notice. With the log in
+//        the store only every two minutes, as a list costs a request; and when a process is silent
+//        (streams_hurry).
 //     2. Registrations follow the log (roll_step).
 //
 // Rounds come once a second, or as often as streams may end; and when the log has begun a stream.
@@ -26,6 +28,7 @@
 
 #define TICK_NS    NS_PER_S
 #define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
+#define QUIET_NS   ((uint64_t)(120 * NS_PER_S))
 #define LIMIT_NS   ((uint64_t)(5 * NS_PER_S))  // of one round
 #define PROBE_NS   ((uint64_t)NS_PER_S)
 #define END_NS     ((uint64_t)(5 * NS_PER_S))
@@ -48,6 +51,7 @@ struct lost {
     int64_t oldest_ns;
     int64_t from_ns;
     int64_t until_ns;      // wall clock when it took the last profiles; INT64_MAX: it may take more
+    bool in_store;         // all its logs are there: nothing is lost with it
     char about[300];       // of its notice
     char text[LOST_TEXT];  // in answers
 };
@@ -57,14 +61,15 @@ struct streams {
     pthread_t thread;
     int64_t boot_wall_ns;
     struct roll roll;
+    struct registered list;  // the thread's; others read it with the lock
     // The thread's.
-    struct registered list;
     bool cleared;          // objects of former programs are gone
     id128 seen[LOST_MAX];  // other directories that it has seen
     size_t seen_count;
     int64_t after_ns;  // the newest registration of another directory of this id
     int64_t met_ns;    // the same when it was seen first
     uint64_t next_inspect_mono_ns;
+    uint64_t next_list_mono_ns;
     struct lock lock;  // of what follows
     struct cond wake;
     bool stopping;
@@ -94,6 +99,12 @@ static void time_text(int64_t ns, char text[TIME_TEXT])
     // A time that no calendar has stays empty: it is only shown.
     text[0] = '\0';
     if (gmtime_r(&t, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static uint32_t log_of(const struct ingester *in)
+{
+    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
+    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 // ---- other directories of this id
@@ -203,12 +214,14 @@ static void join(struct lost *v, size_t *n, const struct registered_stream *o)
     if (!l) {
         l = &v[(*n)++];
         *l = (struct lost){.directory = o->directory,
+                           .in_store = true,
                            .newest_ns = INT64_MIN,
                            .oldest_ns = INT64_MAX,
                            .from_ns = INT64_MAX};
     }
     // Streams are in the order of their beginnings, so the last one has the newest address.
     l->address = o->address;
+    l->in_store = l->in_store && o->log == STREAM_LOG_OBJECT;
     l->newest_ns = MAX(l->newest_ns, o->made_ns);
     l->oldest_ns = MIN(l->oldest_ns, o->made_ns);
     l->from_ns = MIN(l->from_ns, o->rows_from_ns);
@@ -234,6 +247,19 @@ static bool is_other(const struct streams *s, const struct registered_stream *o)
     return str_eq(o->node, me(s)->node) && !id128_eq(o->directory, me(s)->directory);
 }
 
+// Takes out directories whose logs are in the store and that no process has: their streams are
+// adopted (adopt.h).
+static size_t keep_lost(struct streams *s, struct arena *a, struct lost *v, size_t n)
+{
+    size_t kept = 0;
+    struct node_identity who;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].in_store && !is_alive(s, v[i].address, v[i].directory, &who, a)) continue;
+        v[kept++] = v[i];
+    }
+    return kept;
+}
+
 static bool list(struct streams *s, struct req *r, bool *done, err *e)
 {
     struct registered list;
@@ -243,8 +269,11 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
         registered_release(&list);
         return false;
     }
-    registered_release(&s->list);
+    lock_take(&s->lock);  // streams_others reads it
+    struct registered former = s->list;
     s->list = list;
+    lock_give(&s->lock);
+    registered_release(&former);
     // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
@@ -255,6 +284,7 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
         join(lost, &n, o);
         s->after_ns = MAX(s->after_ns, o->made_ns);
     }
+    n = keep_lost(s, &r->arena, lost, n);
     for (size_t i = 0; i < n; i++)
         meet(s, &lost[i]);
     // Told only once it is in the store that this directory is in use after the other one.
@@ -284,12 +314,15 @@ static bool inspect(struct streams *s, struct req *r, err *e)
     if (now < s->next_inspect_mono_ns) return true;
     if (!process_cluster(s->in->process, &cluster))
         return err_set(e, ERR_UNAVAILABLE, "the id of the store's cluster is not known yet");
-    bool done = false;
-    if (!closings_refresh(s->in->closings, r, e) || !list(s, r, &done, e) ||
-        !clear_former(s, r, e)) {
-        return false;
-    }
-    if (done) s->next_inspect_mono_ns = now + INSPECT_NS;
+    bool done = now < s->next_list_mono_ns;
+    if (!closings_refresh(s->in->closings, r, e)) return false;
+    if (!done && !list(s, r, &done, e)) return false;
+    if (!clear_former(s, r, e)) return false;
+    if (!done) return true;
+    s->next_inspect_mono_ns = now + INSPECT_NS;
+    // Where logs are in the store no list is needed while all answer (streams_hurry).
+    if (now >= s->next_list_mono_ns)
+        s->next_list_mono_ns = now + (log_of(s->in) == STREAM_LOG_OBJECT ? QUIET_NS : INSPECT_NS);
     return true;
 }
 
@@ -344,7 +377,7 @@ static void *run_streams(void *arg)
     struct streams *s = arg;
     lock_take(&s->lock);
     while (!s->stopping) {
-        if (s->inspect_now) s->next_inspect_mono_ns = 0;
+        if (s->inspect_now) s->next_inspect_mono_ns = s->next_list_mono_ns = 0;
         s->inspect_now = s->wake_now = false;
         lock_give(&s->lock);
         // Without the lock: answers to queries take it (streams_put), and the store may be slow.
@@ -365,12 +398,6 @@ static void release(struct streams *s)
     registered_release(&s->list);
     mem_must_free(s->lost);
     mem_must_free(s);
-}
-
-static uint32_t log_of(const struct ingester *in)
-{
-    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
-    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 bool streams_start(struct ingester *in, struct streams **out, err *e)
@@ -437,6 +464,11 @@ static void wake(struct streams *s, bool inspects)
 void streams_wake(struct streams *s)
 {
     if (s) wake(s, false);
+}
+
+void streams_hurry(struct streams *s)
+{
+    if (s) wake(s, true);
 }
 
 // ---- questions
@@ -523,8 +555,8 @@ static const char *log_text(uint32_t log)
 static void put_registration(struct streams *s, const struct registered_stream *o,
                              const struct wal_served *mine, struct buf *out)
 {
-    bool own = id128_eq(o->directory, me(s)->directory);
-    const char *state = "held";
+    bool own = id128_eq(o->directory, me(s)->directory) || mine;
+    const char *state = mine && mine->adopted ? "adopted" : "held";
     buf_byte(out, '{');
     put_id(out, "stream", o->stream);
     buf_z(out, ",\"node\":");
@@ -565,6 +597,24 @@ bool streams_print(struct streams *s, struct req *r, struct buf *out, err *e)
     buf_z(out, "]}\n");
     registered_release(&list);
     return ok && buf_ok(out, e);
+}
+
+bool streams_others(struct streams *s, struct arena *a, struct registered_stream **v, size_t *n,
+                    err *e)
+{
+    lock_take(&s->lock);
+    const struct registered *list = &s->list;
+    *v = ARENA_ARRAY(a, struct registered_stream, list->n + 1);
+    *n = 0;
+    for (size_t i = 0; *v && i < list->n; i++) {
+        struct registered_stream o = list->v[i];
+        if (o.node.n == 0 || id128_eq(o.boot, me(s)->boot)) continue;
+        o.node = arena_str(a, o.node);
+        o.address = arena_str(a, o.address);
+        (*v)[(*n)++] = o;
+    }
+    lock_give(&s->lock);
+    return arena_ok(a, e);
 }
 
 void streams_gauges(struct streams *s)

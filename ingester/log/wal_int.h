@@ -121,8 +121,9 @@ struct wal_home {
     // cut; cuts without entries are taken out afterwards.
     bool (*go_over)(struct wal *w, const struct wal_stream *own, bool held, err *e);
     // The i-th stream, the oldest first, that has an end to come where the log is kept, even if the
-    // tables have nothing of it; false: there are not so many. With w->lock. NULL: there are none.
-    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream);
+    // tables have nothing of it; false: there are not so many. *adopted: as in a cut. With w->lock.
+    // NULL: there are none.
+    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
     // was written.
     bool (*write)(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e);
@@ -186,6 +187,7 @@ struct wal {
     struct wal_loss losses[WAL_DAMAGED_MAX];
     size_t loss_count;
     struct wal_objects *objects;  // of a log in the store (wal_object.c)
+    uint64_t put_mono_ns;         // since when the store is asked to take an object; 0: it is not
     // Only the thread that has the lead changes these.
     struct db db;
     struct cut *open;  // NULL: the next append makes one

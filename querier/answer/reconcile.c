@@ -108,6 +108,11 @@ static bool is_before_all(const struct reconciling *s, const struct registered *
     return list->n > 0;
 }
 
+static bool is_served(const struct fetched *f, const struct registered_stream *o)
+{
+    return fetch_serves(f, o->stream) || fetch_serves(f, o->directory);
+}
+
 // The first streams of the list that nobody speaks for. Those of a node that is missing by its name
 // are not told one by one.
 static size_t find_unserved(struct reconciling *s, const struct registered *list,
@@ -117,8 +122,7 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
     size_t n = 0;
     for (size_t i = 0; i < list->n && n < max; i++) {
         const struct registered_stream *o = &list->v[i];
-        if (!may_have(s, o) || fetch_serves(f, o->stream) || fetch_serves(f, o->directory))
-            continue;
+        if (!may_have(s, o) || is_served(f, o)) continue;
         if (o->node.n && fetch_lacks(f, o->node)) continue;
         v[n++] = o;
     }

@@ -32,6 +32,7 @@ struct head_reply {
     const err *fault;  // NULL = it answered
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
     bool away;         // with fault: nobody answered there, or one that is not ready or ends
+    bool alone;        // no other process reaches it
     str address;
 };
 
