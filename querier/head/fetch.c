@@ -182,7 +182,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                 err_set(&fault, ERR_UNAVAILABLE,
                         "it is silent: neither this nor probes were answered");
             replies[i].fault = keep_fault(&r->arena, &fault);
-            replies[i].away = !calls[i].http.call.ok;
+            replies[i].away = !calls[i].http.call.ok || fault.code == ERR_UNAVAILABLE;
             if (i < listed) metric_add(&querier_ingester_failures, 1);
         }
     }

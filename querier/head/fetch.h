@@ -31,7 +31,7 @@ struct head_reply {
     str bytes;
     const err *fault;  // NULL = it answered
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
-    bool away;         // with fault: nobody answered there, not even with a refusal
+    bool away;         // with fault: nobody is there, or a process that starts or ends
     str address;
 };
 
