@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from client import CPU, Pprof, now_ms, select, unique
+from faultclock import FaultClock
 from flametree import BIN, Cluster, Flametree, await_
 
 DAY = 86_400_000
@@ -48,10 +49,10 @@ def cluster():
 
 
 @contextlib.contextmanager
-def unlisted(cluster, *args):
+def unlisted(cluster, *args, env=None):
     """An ingester of the cluster that is in nobody's list but in that of a distributor of its own: (ingester, distributor)."""
     store = os.path.join(cluster.folder, "data/store")
-    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester") as f:
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester", env=env) as f:
         with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "its-distributor", "--storage.dir", store,
                        "--cluster.ingesters", "newcomer=" + f.ports["internal"], program="flametree-distributor") as d:
             yield f, d
@@ -128,6 +129,19 @@ def test_times_before_all_streams_need_no_ingester(cluster):
         m.kill()
     assert exactness(s, service, **long_ago) == ("exact", 0)
     ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
+
+
+def test_a_registration_by_a_clock_that_was_wrong_promises_nothing(cluster, tmp_path):
+    """It says that its profiles are of next month. They are not."""
+    s, service, clock = cluster.server(), unique(), FaultClock(tmp_path / "clock")
+    clock.set(days=60)
+    with unlisted(cluster, env=clock.env) as (f, d):
+        for m in cluster.ingesters():
+            m.stop()
+        clock.set(days=0)
+        push(d.server(), service)
+        assert exactness(s, service) == ("exact", PODS)
+        assert not cluster["querier"].metric("flametree_querier_headless_questions_total")
 
 
 def test_an_answer_says_since_when_something_is_missing(cluster):

@@ -46,16 +46,36 @@ static uint64_t profiles_of(const struct fetched *f)
     return sum;
 }
 
+struct pair {
+    const char *name;
+    struct said one[3];
+    struct said two[3];
+    uint64_t profiles;
+    const char *missing;
+};
+
+static void choose_of_two(const struct pair *p, bool swap)
+{
+    size_t n = 0;
+    size_t m = 0;
+    while (n < 3 && p->one[n].id)
+        n++;
+    while (m < 3 && p->two[m].id)
+        m++;
+    struct head_reply v[2];
+    v[swap] = reply("one", p->one, n);
+    v[!swap] = reply("two", p->two, m);
+    struct fetched f = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
+    if (profiles_of(&f) != p->profiles) fail_msg("%s: partials", p->name);
+    str missing = fetch_missing(&arena, &f);
+    if (!str_is(missing, p->missing)) fail_msg("%s: missing %.*s", p->name, STR(missing));
+}
+
 static void one_answer_of_each_stream_counts(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        struct said one[3];
-        struct said two[3];
-        uint64_t profiles;
-        const char *missing;
-    } rows[] = {
+    static const struct pair rows[] = {
         {"two streams", {{1, "one", false, false, 10}}, {{2, "two", false, false, 5}}, 15, ""},
         {"old and new stream of one owner",
          {{1, "one", false, false, 10}, {3, "one", false, false, 20}},
@@ -86,23 +106,8 @@ static void one_answer_of_each_stream_counts(void **state)
         {"nothing to serve", {{0}}, {{0}}, 0, ""},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        size_t n = 0;
-        size_t m = 0;
-        while (n < 3 && rows[i].one[n].id)
-            n++;
-        while (m < 3 && rows[i].two[m].id)
-            m++;
-        for (int swap = 0; swap < 2; swap++) {
-            struct head_reply v[2];
-            v[swap] = reply("one", rows[i].one, n);
-            v[!swap] = reply("two", rows[i].two, m);
-            struct fetched f = {0};
-            assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
-            if (profiles_of(&f) != rows[i].profiles) fail_msg("%s: partials", rows[i].name);
-            if (!str_is(fetch_missing(&arena, &f), rows[i].missing)) {
-                fail_msg("%s: missing %.*s", rows[i].name, STR(fetch_missing(&arena, &f)));
-            }
-        }
+        choose_of_two(&rows[i], false);
+        choose_of_two(&rows[i], true);
     }
 }
 
