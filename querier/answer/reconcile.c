@@ -91,6 +91,28 @@ static bool may_have(const struct reconciling *s, const struct registered_stream
     return s->q->to_ns > o->rows_from_ns;
 }
 
+static bool is_served(const struct fetched *f, const struct registered_stream *o)
+{
+    return fetch_serves(f, o->stream) || fetch_serves(f, o->directory);
+}
+
+// Names the members that did not answer and have a stream that nobody speaks for; without a list
+// all of them. The others have nothing that is not in other answers or in segments.
+static bool name_silent(struct reconciling *s, const struct registered *list, err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    for (size_t i = 0; i < f->silent_count; i++) {
+        const struct fetched_silent *m = &f->silent[i];
+        bool lacks = !list;
+        for (size_t k = 0; list && k < list->n && !lacks; k++) {
+            const struct registered_stream *o = &list->v[k];
+            lacks = str_eq(o->node, m->member) && may_have(s, o) && !is_served(f, o);
+        }
+        if (lacks && !fetch_miss(s->a->arena, f, m->member, m->fault, e)) return false;
+    }
+    return true;
+}
+
 // The first streams of the list that nobody speaks for. Those of a node that is missing by its name
 // are not told one by one.
 static size_t find_unserved(struct reconciling *s, const struct registered *list,
@@ -100,8 +122,7 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
     size_t n = 0;
     for (size_t i = 0; i < list->n && n < max; i++) {
         const struct registered_stream *o = &list->v[i];
-        if (!may_have(s, o) || fetch_serves(f, o->stream) || fetch_serves(f, o->directory))
-            continue;
+        if (!may_have(s, o) || is_served(f, o)) continue;
         if (o->node.n && fetch_lacks(f, o->node)) continue;
         v[n++] = o;
     }
@@ -220,11 +241,12 @@ static bool ask_all(struct reconciling *s, str message, err *e)
         if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
         if (!fetch_miss(a->arena, &a->fetched, S("object store"), &why, e)) return false;
     }
+    a->fetched.by_streams = true;
     do {
         // A moment, for a process that starts.
         if (wait) metric_add(&querier_stream_waits, 1);
         if (wait) usleep((useconds_t)(WAIT_NS / 1000));
-        if (!ask_once(s, message, e)) return false;
+        if (!ask_once(s, message, e) || !name_silent(s, list, e)) return false;
         if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
         if (list && !check_streams(s, list, &wait, e)) return false;
     } while (wait && req_alive(&a->x->req, &why));

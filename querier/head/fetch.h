@@ -31,6 +31,7 @@ struct head_reply {
     str bytes;
     const err *fault;  // NULL = it answered
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
+    bool alone;        // no other process reaches it
 };
 
 struct head_replies {
@@ -69,6 +70,12 @@ struct fetched_node {
     id128 directory;
 };
 
+// A member that did not answer. It is missed if it should have answered for a stream.
+struct fetched_silent {
+    str member;
+    const err *fault;
+};
+
 // The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
     str *partials;  // bytes of Partial messages
@@ -86,6 +93,9 @@ struct fetched {
     err why;       // reason of the first missing name that is no mark
     struct fetched_node *nodes;
     size_t node_count;
+    bool by_streams;                // set by the asker: he knows the streams that are registered
+    struct fetched_silent *silent;  // then members of the list that did not answer
+    size_t silent_count;
     id128 *served;  // streams that the last replies serve, and directories that they know as lost,
                     // in order of ids
     size_t served_count;
