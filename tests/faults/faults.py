@@ -67,8 +67,6 @@ def wipe(story):
     node = free(story)
     if node is None:
         return None
-    if node.service == "ingester" and story.log == "object":
-        return None
     clean = node.service == "ingester" and story.log == "local"
     node.drain() if clean else node.kill()
 

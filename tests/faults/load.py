@@ -13,7 +13,7 @@ from client import CPU, PUSH, QUERIER, Pprof, Reply, flame, pb, select
 from cluster import PUBLIC
 
 HOUR_NS = 3600 * 10**9
-PUSHERS, ASKERS = 3, 2
+PUSHERS, ASKERS = 6, 2
 OF_A_SERVICE = 300  # profiles, after which another service begins
 PODS = 24
 TRIES = 6
@@ -97,7 +97,7 @@ class Load:
             self.open.append((service, name))  # repeated later, also some that have been acknowledged
         elif self.book.acked[name]:
             self.bodies.pop(name, None)
-        self.over.wait(0.05)
+        self.over.wait(0.2)
 
     def repeat_open(self, seconds):
         """What has an id and was not acknowledged, until it is."""
@@ -114,8 +114,9 @@ class Load:
 
     # ---- asking
 
-    def ask(self, querier, service, kind="tree", seconds=ASK_SECONDS):
-        """One question. Returns how complete the answer calls itself, or None for none; raises Wrong if it cannot be."""
+    def ask(self, querier, service, kind="tree", seconds=ASK_SECONDS, whole=False):
+        """One question. Returns how complete the answer calls itself, or None for none; raises Wrong if it cannot be. `whole`: it has to have all, whatever
+        it calls itself."""
         question = {"profileTypeID": CPU, "labelSelector": select(service), "start": (self.began_ns - 6 * HOUR_NS) // 10**6, "end": (self.began_ns + 6 * HOUR_NS) // 10**6}
         method = {"tree": "SelectMergeStacktraces", "series": "SelectSeries"}[kind]
         question.update({"maxNodes": 1 << 20} if kind == "tree" else {"groupBy": ["pod"], "step": 600})
@@ -131,7 +132,7 @@ class Load:
             self.counts["question: %d" % reply.status] += 1
             return None
         exact = reply.headers["Flametree-Exact"] or ""
-        complete = not exact.startswith("partial")
+        complete = whole or not exact.startswith("partial")
         missing = reply.headers["Flametree-Missing"] or ""
         if OPEN in missing:
             self.counts["question: doubtful"] += 1
