@@ -116,7 +116,7 @@ static bool is_whole(struct http_call *h, err *e)
     str sum = http_headers_get(&h->answer_headers, PEER_SUM);
     struct arena a;
     arena_init(&a, NULL, 64);
-    bool ok = sum.n == 0 || str_eq(sum, peer_sum(&a, (str){0}, (str){0}, buf_view(&h->answer)));
+    bool ok = str_eq(sum, peer_sum(&a, (str){0}, (str){0}, buf_view(&h->answer)));
     arena_release(&a);
     return ok || err_set(e, ERR_UNAVAILABLE, "%.*s at %.*s: the answer was damaged on the way",
                          STR(h->path), STR(h->address));

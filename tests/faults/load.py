@@ -82,6 +82,8 @@ class Load:
             self.book.end(name)
         elif reply.status not in (408, 429, 500, 502, 503, 504):
             raise Wrong("a push was refused with %d: %s" % (reply.status, said[:300]))
+        if reply.status not in (200, 429, 503):
+            self.journal.write("# %s %d %s\n" % (name, reply.status, said[:300]))
         return reply.status
 
     def push(self):
