@@ -31,6 +31,7 @@ struct shipment {
     uint64_t started_mono_ns;
     bool given_up;  // the ingester is silent, or says that it stores nothing now
     bool stored;
+    bool store_fails;  // which all ingesters use
     err fault;
 };
 
@@ -263,6 +264,9 @@ static void take_answer(struct dispatch *d, struct shipment *s)
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
+        // The ingester's log is in the object store, and that fails.
+        s->store_fails = s->fault.code == ERR_ABORTED;
+        if (s->store_fails) s->fault.code = ERR_UNAVAILABLE;
         // An answer of any kind shows that the ingester lives; none makes it one that may be
         // silent.
         members_note_call(d->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
@@ -282,9 +286,12 @@ static void take_answer(struct dispatch *d, struct shipment *s)
     buf_release(&s->message);
 }
 
-// Whether another ingester may do better: this one was away, slow or full.
-static bool may_pass_over(const err *fault)
+// Whether another ingester may do better: this one was away, slow or full. If its log is in the
+// object store, and that fails, the others' logs are no better off.
+static bool may_pass_over(const struct shipment *s)
 {
+    const err *fault = &s->fault;
+    if (s->store_fails) return false;
     return fault->code == ERR_UNAVAILABLE || fault->code == ERR_DEADLINE_EXCEEDED ||
            fault->code == ERR_RESOURCE_EXHAUSTED;
 }
@@ -420,7 +427,7 @@ static void decide(struct dispatch *d, struct shipment *s, err *first)
     for (size_t i = 0; i < s->batch_count; i++) {
         struct send_batch *p = s->batches[i];
         err fault = {0};
-        bool again = !s->stored && may_pass_over(&s->fault) && p->attempt + 1 < most;
+        bool again = !s->stored && may_pass_over(s) && p->attempt + 1 < most;
         enum next next = s->stored ? NEXT_NONE
                          : whole   ? NEXT_WHOLE
                          : again   ? NEXT_OTHER

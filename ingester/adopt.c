@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/ingester_int.h"
+#include "ingester/log/object_log.h"
 #include "ingester/metrics.h"
 #include "ingester/ownerless.h"
 #include "ingester/streams.h"
@@ -15,16 +16,20 @@
 
 #include <inttypes.h>
 
-#define TICK_NS   ((uint64_t)NS_PER_S)
-#define PROBE_NS  ((uint64_t)(700 * NS_PER_MS))
-#define ASK_NS    ((uint64_t)(2 * NS_PER_S))
-#define ROUND_NS  ((uint64_t)(20 * NS_PER_S))
-#define WORK_MAX  ((size_t)64 << 20)
-#define REPLY_MAX ((size_t)4 << 20)
-#define STREAMS   "/flametree.v1.IngesterService/Streams"
+#define TICK_NS        ((uint64_t)NS_PER_S)
+#define PROBE_NS       ((uint64_t)(700 * NS_PER_MS))
+#define ASK_NS         ((uint64_t)(2 * NS_PER_S))
+#define ROUND_NS       ((uint64_t)(20 * NS_PER_S))
+#define WORK_MAX       ((size_t)64 << 20)
+#define SWEEP_LIMIT_NS ((uint64_t)(120 * NS_PER_S))
+#define REPLY_MAX      ((size_t)4 << 20)
+#define STREAMS        "/flametree.v1.IngesterService/Streams"
 
 // Rows in the head take about as many bytes as in the log, with their symbols and series.
 #define HEAD_TIMES 2
+
+// One of the ingesters clears away what is left of logs, so often.
+#define SWEEP_NS ((uint64_t)(3600 * NS_PER_S))
 
 // A stream that this ingester could not adopt.
 struct passed {
@@ -40,7 +45,8 @@ struct adopt {
     pthread_t thread;
     struct passed passed[PASSED_MAX];  // the thread's
     size_t passed_count;
-    struct lock lock;  // of what follows
+    uint64_t sweep_mono_ns;  // the next one
+    struct lock lock;        // of what follows
     struct cond wake;
     bool stopping;
     struct silences silences;  // written by the thread
@@ -418,6 +424,34 @@ static bool adopt_due(struct look *l, err *e)
     return true;
 }
 
+// The one that is first in the order of no stream.
+static bool sweeps(const struct look *l)
+{
+    const id128 none = {{0}};
+    uint32_t *scratch = ARENA_ARRAY(&l->req->arena, uint32_t, l->member_count + 1);
+    return scratch &&
+           ownerless_rank(l->members, l->member_count, me(l->a)->node, none, scratch) == 0;
+}
+
+static bool sweep_if_due(struct look *l, err *e)
+{
+    struct adopt *a = l->a;
+    struct req r;
+    uint64_t now = clock_mono_ns();
+    uint64_t removed = 0;
+    const struct object_log_sealer by = {.node = me(a)->node,
+                                         .nonce = me(a)->boot,
+                                         .wall_ns = clock_wall_ns()};
+    if (now < a->sweep_mono_ns) return true;
+    a->sweep_mono_ns = now + SWEEP_NS;
+    if (!sweeps(l)) return true;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, SWEEP_LIMIT_NS);
+    bool ok = object_log_sweep(a->in->process->store, &r, &by, &removed, e);
+    req_release(&r);
+    if (removed) log_info(NULL, "log.swept", "objects=%" PRIu64, removed);
+    return ok || err_wrap(e, "sweep of logs");
+}
+
 static bool look(struct adopt *a, struct req *r, err *e)
 {
     struct look l = {.a = a, .req = r};
@@ -426,7 +460,7 @@ static bool look(struct adopt *a, struct req *r, err *e)
     if (members) l.members = members_of(members, &r->arena, MEMBER_INGESTER, &l.member_count);
     if (!arena_ok(&r->arena, e) || !list_others(&l, e)) return false;
     note_members(&l);
-    return probe(&l, e) && note_silences(&l, e) && adopt_due(&l, e);
+    return probe(&l, e) && note_silences(&l, e) && adopt_due(&l, e) && sweep_if_due(&l, e);
 }
 
 static void *run(void *arg)
@@ -464,6 +498,7 @@ bool adopt_start(struct ingester *in, struct adopt **out, err *e)
     if (!in->streams || strcmp(ingester_settings(in)->log, "object") != 0) return true;
     struct adopt *a = mem_must(sizeof *a);
     a->in = in;
+    a->sweep_mono_ns = clock_mono_ns() + SWEEP_NS;
     lock_init(&a->lock, LOCK_ADOPTION);
     cond_init(&a->wake);
     if (thread_start(&a->thread, "ingester.adopt", run, a, e)) {

@@ -298,5 +298,11 @@ bool append_run(struct ingester *in, struct req *r, str message, struct buf *out
 
 bool ingester_append(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
 {
-    return append_run(service, &x->req, in, out, e);
+    struct ingester *self = service;
+    if (append_run(self, &x->req, in, out, e)) return true;
+    // Aborted tells the distributor that other ingesters are no better off: they have the same
+    // store.
+    bool waits = e->code == ERR_UNAVAILABLE || e->code == ERR_RESOURCE_EXHAUSTED;
+    if (waits && wal_store_fails(self->wal)) e->code = ERR_ABORTED;
+    return false;
 }

@@ -213,10 +213,11 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     }
 }
 
-// Each 429, ours or that of a node behind us, tells the client when to come again.
+// Each 429 and 503, ours or that of a node behind us, tells the client when to come again.
 static void add_retry_after(struct http_exchange *x)
 {
-    if (x->status != 429 || http_headers_has(&x->answer_headers, "retry-after")) return;
+    if (x->status != 429 && x->status != 503) return;
+    if (http_headers_has(&x->answer_headers, "retry-after")) return;
     http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
 }
 

@@ -190,3 +190,9 @@ void object_log_covered(struct object_log_shelf *s, uint64_t cut);
 // failure the rest stays for the next time.
 bool object_log_trim(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
                      uint64_t open, int64_t boot_ns, err *e) MUST_CHECK;
+
+// Clears away logs of streams that are not registered. A seal stays for so long after it was made,
+// which by->wall_ns tells. *removed: how many objects.
+#define OBJECT_LOG_SEAL_NS (INT64_C(48) * 3600 * 1000000000)
+bool object_log_sweep(struct store *s, struct req *r, const struct object_log_sealer *by,
+                      uint64_t *removed, err *e) MUST_CHECK;

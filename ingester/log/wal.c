@@ -234,9 +234,29 @@ static void lead(struct wal *w)
     }
 }
 
-// One that is larger than the limit may wait alone.
+static uint64_t waits_for_store_ns(const struct wal *w)
+{
+    return w->put_mono_ns ? clock_mono_ns() - w->put_mono_ns : 0;
+}
+
+bool wal_store_fails(struct wal *w)
+{
+    lock_take(&w->lock);
+    bool fails =
+        w->objects && (w->state == WAL_BROKEN || waits_for_store_ns(w) > WAL_STORE_SLOW_NS);
+    lock_give(&w->lock);
+    return fails;
+}
+
+// One that is larger than the limit may wait alone. Behind an object that the store does not answer
+// for nobody waits: it may take until the put is given up.
 static bool may_wait(const struct wal *w, size_t bytes, err *e)
 {
+    uint64_t slow = waits_for_store_ns(w);
+    if (slow > WAL_STORE_SLOW_NS) {
+        return err_set(e, ERR_UNAVAILABLE, "the object store has not answered the log for %llu ms",
+                       (unsigned long long)(slow / (uint64_t)NS_PER_MS));
+    }
     size_t most = w->options.waiting_max;
     if (most == 0 || w->waiting == 0 || w->waiting + bytes <= most) return true;
     return err_set(e, ERR_RESOURCE_EXHAUSTED,
@@ -349,17 +369,17 @@ size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max)
         if (atomic_load_explicit(&c->hidden, memory_order_relaxed)) continue;
         if (n++ >= max) continue;
         out[n - 1] = (struct wal_cut){.cut = c,
-                                  .stream = c->stream,
-                                  .number = c->number,
-                                  .bytes = c->bytes,
-                                  .entries = c->first_seq ? c->last_seq - c->first_seq + 1 : 0,
-                                  .opened_wall_ns = c->opened_wall_ns,
-                                  .newest_boot_ns = c->newest_boot_ns,
-                                  .closed = c->closed,
-                                  .ready = wal_is_whole(c),
-                                  .found = c->found_boot_ns != 0,
-                                  .lost_entries = c->lost_entries,
-                                  .lost_rows = c->lost_rows};
+                                      .stream = c->stream,
+                                      .number = c->number,
+                                      .bytes = c->bytes,
+                                      .entries = c->first_seq ? c->last_seq - c->first_seq + 1 : 0,
+                                      .opened_wall_ns = c->opened_wall_ns,
+                                      .newest_boot_ns = c->newest_boot_ns,
+                                      .closed = c->closed,
+                                      .ready = wal_is_whole(c),
+                                      .found = c->found_boot_ns != 0,
+                                      .lost_entries = c->lost_entries,
+                                      .lost_rows = c->lost_rows};
     }
     lock_give(&w->lock);
     return n;

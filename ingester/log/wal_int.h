@@ -187,6 +187,7 @@ struct wal {
     struct wal_loss losses[WAL_DAMAGED_MAX];
     size_t loss_count;
     struct wal_objects *objects;  // of a log in the store (wal_object.c)
+    uint64_t put_mono_ns;         // since when the store is asked to take an object; 0: it is not
     // Only the thread that has the lead changes these.
     struct db db;
     struct cut *open;  // NULL: the next append makes one

@@ -216,6 +216,13 @@ static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
     return ok;
 }
 
+static void note_put(struct wal *w, uint64_t since_mono_ns)
+{
+    lock_take(&w->lock);
+    w->put_mono_ns = since_mono_ns;
+    lock_give(&w->lock);
+}
+
 // Puts the object in doubt once, and counts it in the metrics.
 enum object_log_put objects_put(struct wal *w, err *e)
 {
@@ -228,9 +235,11 @@ enum object_log_put objects_put(struct wal *w, err *e)
         err_set(e, ERR_UNAVAILABLE, "log: put: %m");
         return OBJECT_LOG_UNKNOWN;
     }
+    note_put(w, began);
     objects_req(w, &r, PUT_NS);
     enum object_log_put what = object_log_put(x, &r, e);
     req_release(&r);
+    note_put(w, 0);
     metric_add(&ingester_log_puts, 1);
     if (what != OBJECT_LOG_LANDED) return what;
     metric_observe_ns(&ingester_log_put, clock_mono_ns() - began);
@@ -267,7 +276,7 @@ static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, boo
         if (*broken && what == OBJECT_LOG_TWICE) o->lost = true;
         *broken = *broken || !next_stream(w, e) || !wal_need_cut(w, bytes, e);
         if (*broken) {
-            if (e->code == ERR_DATA_LOSS) e->code = ERR_UNAVAILABLE;  // of the log, not of the push
+            e->code = ERR_UNAVAILABLE;  // whatever the store said is not about the push
             return false;
         }
     }

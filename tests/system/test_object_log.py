@@ -1,13 +1,14 @@
 """ingester.log: object. An ingester needs no disk that survives it: when its process is gone another one takes its streams over, out of the store, and
 answers are complete again, with each profile counted once. The same if the process was only asleep and comes back."""
 import concurrent.futures
+import contextlib
 import os
 import shutil
 import signal
 
 import pytest
 from client import CPU, Pprof, now_ms, select, unique
-from flametree import Cluster, await_, flush
+from flametree import AZURE, Cluster, S3, await_, flush
 
 OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
 PODS = 12
@@ -92,6 +93,40 @@ def test_a_node_that_comes_back_with_an_empty_directory_takes_its_own_streams_at
     assert "node.lost" not in gone.tail(1000)
     push(s, service)
     await_whole(s, service, 2 * PODS)
+
+
+@contextlib.contextmanager
+def no_logs_in_the_store(c):
+    """The store takes no object of any log meanwhile."""
+    logs = os.path.join(c.store, "o/v1/log")
+    os.rename(logs, logs + ".away")
+    with open(logs, "w"):
+        pass
+    try:
+        yield
+    finally:
+        os.remove(logs)
+        os.rename(logs + ".away", logs)
+
+
+@pytest.mark.skipif(S3 is not None or AZURE is not None, reason="breaks a directory")
+def test_a_store_that_fails_refuses_pushes_at_once_and_loses_nothing(cluster):
+    s, service, other = cluster.server(), unique(), unique()
+    push(s, service)
+    passed = cluster["distributor"].metric('flametree_distributor_appends_total{result="passed"}') or 0
+    with no_logs_in_the_store(cluster):
+        for i in range(20):
+            reply = s.push({"__name__": "process_cpu", "service_name": other, "pod": "p%d" % i}, Pprof(("main;work", 1)))
+            assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1, reply
+        assert ask(s, service) == ("exact", PODS, PODS)
+        assert (cluster["distributor"].metric('flametree_distributor_appends_total{result="passed"}') or 0) == passed
+
+    def taken():
+        return s.push({"__name__": "process_cpu", "service_name": service, "pod": "last"}, Pprof(("main;work", 1))).status == 200
+    await_("pushes to be taken again", taken, 30, 0.2)
+    flush(cluster)
+    await_whole(s, service, PODS + 1)
+    assert ask(s, other)[1] <= 20
 
 
 def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluster):

@@ -5,6 +5,7 @@
 #include "lib/memstore.h"
 #include "lib/test.h"
 #include "manifest/names.h"
+#include "manifest/stream.h"
 
 #include <stdlib.h>
 
@@ -567,6 +568,48 @@ static void who_adopts_a_stream_deletes_what_is_left(void **state)
     object_log_shelf_release(&shelf);
 }
 
+// ---- sweeping
+
+static size_t sweep(struct bench *b, int64_t wall_ns)
+{
+    struct object_log_sealer by = sealer;
+    uint64_t removed = 0;
+    by.wall_ns = wall_ns;
+    assert_ok(object_log_sweep(b->store, &b->r, &by, &removed, e));
+    return (size_t)removed;
+}
+
+static void a_sweep_leaves_what_is_registered(void **state)
+{
+    struct bench *b = *state;
+    const struct registered_stream own = {.stream = STREAM,
+                                          .node = S("n"),
+                                          .address = S("a:1"),
+                                          .log = STREAM_LOG_OBJECT};
+    bool existed = false;
+    write_two_cuts(b);
+    assert_ok(stream_register(b->store, &b->r, &own, &existed, e));
+    assert_int_equal(sweep(b, INT64_MAX), 0);
+    assert_int_equal(look(b).top, 4);
+}
+
+static void a_sweep_seals_clears_away_and_keeps_the_seal_for_a_while(void **state)
+{
+    struct bench *b = *state;
+    const int64_t now = 1000 * OBJECT_LOG_SEAL_NS;
+    write_two_cuts(b);
+    assert_int_equal(sweep(b, now), 0);
+    assert_true(look(b).sealed);
+    assert_int_equal(look(b).top, 5);
+    assert_int_equal(sweep(b, now), 4);
+    assert_int_equal(look(b).top, 5);
+    assert_int_equal(sweep(b, now + OBJECT_LOG_SEAL_NS - 1), 0);
+    assert_int_equal(look(b).top, 5);
+    assert_int_equal(sweep(b, now + OBJECT_LOG_SEAL_NS), 1);
+    assert_int_equal(look(b).top, 0);
+    assert_int_equal(sweep(b, now), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -591,6 +634,8 @@ int main(void)
         TEST(nothing_goes_before_the_first_object_is_gone),
         TEST(what_was_put_twice_stays_for_a_while),
         TEST(who_adopts_a_stream_deletes_what_is_left),
+        TEST(a_sweep_leaves_what_is_registered),
+        TEST(a_sweep_seals_clears_away_and_keeps_the_seal_for_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
