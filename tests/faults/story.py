@@ -15,6 +15,7 @@ from faults import FAULTS
 from flametree import BIN
 from load import Load
 
+DAY_NS = 24 * 3600 * 10**9
 ROUND_SECONDS = (18, 30)
 AT_ONCE = 3
 SPOIL = ("disk", "store", "cut", "island", "clock")  # faults for which a process may refuse to start
@@ -213,6 +214,8 @@ class Story:
         self.await_complete()
         self.end_ingesters()
         self.look_into_store()
+        if self.log == "object":
+            self.look_into_logs()
         self.cluster.end()
 
     def end_ingesters(self):
@@ -227,6 +230,27 @@ class Story:
 
     def keys(self):
         return s3_service.keys(self.cluster.store_url, s3_service.BUCKET, "run/")
+
+    def look_into_logs(self):
+        """Days later an ingester sweeps the logs of streams that are over: none is left but its own."""
+        c, node = self.cluster, self.cluster["ingester-1"]
+        c.listed = [name for name in c.listed if not name.startswith("ingester")] + [node.name]
+        c.tell()
+        node.clock.set()
+        node.begin()
+        c.await_ready(HEAL_SECONDS)
+        node.clock.pass_(3 * DAY_NS)
+        deadline = time.monotonic() + HEAL_SECONDS
+        while True:
+            keys = self.keys()
+            log, own = ({key.split("/")[3] for key in keys if key.startswith("run/v1/%s/" % kind)} for kind in ("log", "streams"))
+            if not log - own:
+                self.say("of logs %d are left, of streams that are open" % len(log))
+                return
+            if time.monotonic() > deadline:
+                raise Wrong("logs of streams that are over are left: %s" % sorted(log - own)[:9])
+            node.clock.wait(3700)  # it sweeps once an hour
+            self.pause(5)
 
     def operator(self, node):
         from client import Server
@@ -259,11 +283,9 @@ class Story:
         for _ in range(2):
             self.cluster.store.order(age_days=3)
             for c in self.cluster.of("compactor"):
-                c.clock.pass_(3 * 24 * 3600 * 10**9)
+                c.clock.pass_(3 * DAY_NS)
             self.compact()
         self.verify()
-        log = [key for key in self.keys() if "/v1/log/" in key]
-        self.say("of the log there are %d objects in %d folders" % (len(log), len({key.split("/")[3] for key in log})))
         for querier in self.cluster.of("querier"):
             for service in sorted(self.load.book.names):
                 if self.load.ask(querier, service, whole=True) is None:
