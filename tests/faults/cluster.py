@@ -73,6 +73,7 @@ class Node(Flametree):
         self.config = os.path.join(cluster.folder, name + ".yaml")
         self.binary = self.program
         self.paused = self.draining = False
+        self.stale = False  # it has not read its list of members since that changed
 
     @property
     def address(self):
@@ -177,8 +178,15 @@ class Cluster:
             with open(asker.config + ".new", "w") as f:
                 f.write("cluster:\n" + "\n".join(lines) + "\n")
             os.rename(asker.config + ".new", asker.config)  # somebody may read it now
-            if self.members == "list" and asker.runs() and not asker.draining:
-                asker.signal(signal.SIGHUP)
+            asker.stale = self.members == "list"
+        self.reload()
+
+    def reload(self):
+        """Who is ready reads its list again; a process that has just begun does not know the signal yet."""
+        for n in self.nodes.values():
+            if n.stale and n.runs() and not n.draining and not n.paused and n.is_ready():
+                n.stale = False
+                n.signal(signal.SIGHUP)
 
     def start(self):
         self.tell()
@@ -197,6 +205,7 @@ class Cluster:
 
     def look(self):
         """Nobody ends who was not asked to, unless it says why: then it is started again, as whoever runs it would do."""
+        self.reload()
         for n in self.nodes.values():
             if n.process and not n.draining and n.process.poll() is not None:
                 why = (n.tail(1).splitlines() or [""])[0]

@@ -16,7 +16,7 @@ from flametree import BIN
 from load import Load
 
 DAY_NS = 24 * 3600 * 10**9
-ROUND_SECONDS = (18, 30)
+ROUND_SECONDS = (18, 40)
 AT_ONCE = 3
 SPOIL = ("disk", "store", "cut", "island", "clock")  # faults for which a process may refuse to start
 HEAL_SECONDS = 150  # on a busy machine under sanitizers
