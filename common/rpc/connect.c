@@ -6,6 +6,7 @@
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "codec/pbjson.h"
+#include "rpc/peer.h"
 #include "rpc/rpc_int.h"
 #include "sys/clock.h"
 
@@ -178,14 +179,31 @@ static bool run_method(struct http_exchange *x, const struct rpc_call *c, err *e
     return ok;
 }
 
+// A request of another node is what that one sent (PEER_SUM); one without a sum may have lost it on
+// the way.
+static bool is_whole(struct http_exchange *x, err *e)
+{
+    struct arena *a = &x->req.arena;
+    str tenants = http_headers_get(&x->headers, "x-scope-orgid");
+    str sum = peer_sum(a, x->path, tenants, buf_view(&x->body));
+    if (!arena_ok(a, e)) return false;
+    return str_eq(sum, http_headers_get(&x->headers, PEER_SUM)) ||
+           err_set(e, ERR_UNAVAILABLE, "the request was damaged on the way from another node");
+}
+
 bool connect_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     assert(c->protocol == CONNECT && c->type);
-    if (!run_method(x, c, e)) return false;
+    enum route_auth auth = c->row->rpc->auth;
+    bool of_node = auth == ROUTE_INTERNAL || auth == ROUTE_NODE;
+    if ((of_node && !is_whole(x, e)) || !run_method(x, c, e)) return false;
     x->status = 200;
     route_header(x, "content-type", str_of(c->type->text));
     route_header(x, "accept-encoding", S("gzip"));
-    return c->gzip_answer ? compress(x, e) : true;
+    if (c->gzip_answer && !compress(x, e)) return false;
+    if (of_node)
+        route_header(x, PEER_SUM, peer_sum(&x->req.arena, S(""), S(""), buf_view(&x->out)));
+    return arena_ok(&x->req.arena, e);
 }
 
 void connect_error(struct http_exchange *x, const err *e)

@@ -3,6 +3,7 @@
 // peer.c - makes the request to another node, and turns its answer or its error back into ours.
 #include "rpc/peer.h"
 
+#include "base/hash.h"
 #include "codec/json.h"
 #include "sys/clock.h"
 
@@ -11,6 +12,13 @@
 static void stop_nothing(struct call *c)
 {
     (void)c;
+}
+
+str peer_sum(struct arena *a, str path, str tenants, str message)
+{
+    uint32_t crc = crc32c(0, path.p, path.n);
+    crc = crc32c(crc, tenants.p, tenants.n);
+    return arena_printf(a, "%08x", (unsigned)crc32c(crc, message.p, message.n));
 }
 
 // NOLINTNEXTLINE(readability-function-size): eight parameters, all of them the question's
@@ -37,6 +45,7 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
         http_headers_add(&h->headers, a, S(PEER_NODE), node);
     }
     if (r->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), r->tenant);
+    http_headers_add(&h->headers, a, S(PEER_SUM), peer_sum(a, h->path, r->tenant, message));
     uint64_t left = req_left_ns(r);
     if (left != UINT64_MAX) {
         uint64_t ms = MIN(left / (uint64_t)NS_PER_MS, UINT64_C(9999999999));
@@ -102,6 +111,17 @@ static bool error_of(str body, err *e)
     return ok;
 }
 
+static bool is_whole(struct http_call *h, err *e)
+{
+    str sum = http_headers_get(&h->answer_headers, PEER_SUM);
+    struct arena a;
+    arena_init(&a, NULL, 64);
+    bool ok = str_eq(sum, peer_sum(&a, (str){0}, (str){0}, buf_view(&h->answer)));
+    arena_release(&a);
+    return ok || err_set(e, ERR_UNAVAILABLE, "%.*s at %.*s: the answer was damaged on the way",
+                         STR(h->path), STR(h->address));
+}
+
 bool peer_answer(struct peer_call *c, str *message, err *e)
 {
     struct http_call *h = &c->http;
@@ -114,7 +134,7 @@ bool peer_answer(struct peer_call *c, str *message, err *e)
     if (h->status == 200) {
         // Borrowed until peer_release.
         *message = buf_view(&h->answer);
-        return true;
+        return is_whole(h, e);
     }
     str body = buf_view(&h->answer);
     if (error_of(body, e)) return false;

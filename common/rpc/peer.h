@@ -21,6 +21,12 @@
 #define PEER_CLUSTER "flametree-cluster"
 #define PEER_NODE    "flametree-node"
 
+// The CRC32C of what a request asks, and of an answer's message: a proxy or a network card on the
+// way may damage what TCP then carries without a fault. A receiver refuses what does not agree with
+// it, as if it had not come; what comes without it is taken.
+#define PEER_SUM "flametree-crc32c"
+str peer_sum(struct arena *a, str path, str tenants, str message);  // of an answer: both empty
+
 struct peer_call {
     struct http_call http;
 };

@@ -73,6 +73,7 @@ class Node(Flametree):
         self.config = os.path.join(cluster.folder, name + ".yaml")
         self.binary = self.program
         self.paused = self.draining = False
+        self.stale = False  # it has not read its list of members since that changed
 
     @property
     def address(self):
@@ -132,6 +133,7 @@ class Cluster:
         """`log_home`: local or object; `members`: dns or list."""
         dice = random.Random(seed)
         self.folder, self.log_home, self.members, self.say = folder, log_home, members, say
+        self.ended = lambda node, why: None  # told of who ended by itself
         os.environ.update(AWS_ACCESS_KEY_ID=KEYS[0], AWS_SECRET_ACCESS_KEY=KEYS[1])
         build_store()
         self.net = Net("127.%d.%d." % (os.getpid() >> 8 & 127 | 128, os.getpid() & 255))
@@ -145,7 +147,7 @@ class Cluster:
         self.links = Helper(self.net, "links", "links.py", seed)
         self.store_url = self.store.answer()["url"]
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store_url
-        log = ["--ingester.log=" + log_home]
+        log = ["--ingester.log=" + log_home, "--ingester.log_linger=100ms"]
         self.flags = {"distributor": SPREAD if spread else [], "ingester": log, "querier": [], "compactor": []}
         for service in self.flags:
             self.flags[service] = ["--s3.endpoint=" + self.store_url, "--cluster.dns_servers=" + self.dns.address, *self.flags[service]]
@@ -176,8 +178,15 @@ class Cluster:
             with open(asker.config + ".new", "w") as f:
                 f.write("cluster:\n" + "\n".join(lines) + "\n")
             os.rename(asker.config + ".new", asker.config)  # somebody may read it now
-            if self.members == "list" and asker.runs() and not asker.draining:
-                asker.signal(signal.SIGHUP)
+            asker.stale = self.members == "list"
+        self.reload()
+
+    def reload(self):
+        """Who is ready reads its list again; a process that has just begun does not know the signal yet."""
+        for n in self.nodes.values():
+            if n.stale and n.runs() and not n.draining and not n.paused and n.is_ready():
+                n.stale = False
+                n.signal(signal.SIGHUP)
 
     def start(self):
         self.tell()
@@ -195,10 +204,16 @@ class Cluster:
             time.sleep(0.1)
 
     def look(self):
-        """Nobody ended who was not asked to."""
+        """Nobody ends who was not asked to, unless it says why: then it is started again, as whoever runs it would do."""
+        self.reload()
         for n in self.nodes.values():
             if n.process and not n.draining and n.process.poll() is not None:
-                n.check_alive()
+                why = (n.tail(1).splitlines() or [""])[0]
+                if n.process.returncode != 1 or not why.startswith("flametree: "):
+                    n.check_alive()
+                n.process = None
+                self.ended(n, why)
+                n.begin()
 
     def end(self):
         """All ends as it should: those that ask others first."""

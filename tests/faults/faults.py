@@ -40,6 +40,16 @@ def kill(story):
     return Fault(node.name, story.dice.choice([0, 2, 5, 12]), node.begin, node)
 
 
+def blackout(story):
+    """kill -9 of all ingesters at once, or of everything."""
+    c = story.cluster
+    everything = story.dice.random() < 0.3
+    nodes = [n for n in c.nodes.values() if n.runs() and not story.busy(n) and (everything or n.service == "ingester")]
+    for node in nodes:
+        node.kill()
+    return Fault("everything" if everything else "all ingesters", story.dice.choice([0, 3, 10]), lambda: [node.begin() for node in nodes], *nodes)
+
+
 def pause(story):
     """A process that hangs, sometimes so long that others take over what was its own, and then goes on with what it was about to do."""
     node = free(story)
@@ -66,8 +76,6 @@ def wipe(story):
     """The data directory is gone at the next start. With a log on it that is allowed only after a clean end."""
     node = free(story)
     if node is None:
-        return None
-    if node.service == "ingester" and story.log == "object":
         return None
     clean = node.service == "ingester" and story.log == "local"
     node.drain() if clean else node.kill()
@@ -248,4 +256,4 @@ def fewer(story):
     return Fault(node.name, story.dice.choice([2, 8]), heal, node)
 
 
-FAULTS = {f.__name__: f for f in (kill, pause, restart, wipe, clock, disk, cut, island, link, store, dns, move, scale, fewer)}
+FAULTS = {f.__name__: f for f in (kill, blackout, pause, restart, wipe, clock, disk, cut, island, link, store, dns, move, scale, fewer)}

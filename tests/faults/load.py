@@ -13,10 +13,11 @@ from client import CPU, PUSH, QUERIER, Pprof, Reply, flame, pb, select
 from cluster import PUBLIC
 
 HOUR_NS = 3600 * 10**9
-PUSHERS, ASKERS = 3, 2
+PUSHERS, ASKERS = 6, 2
 OF_A_SERVICE = 300  # profiles, after which another service begins
 PODS = 24
 TRIES = 6
+OPEN = "rows of repeated pushes"  # an incomplete answer that names these may have them twice
 PUSH_SECONDS, ASK_SECONDS = 8, 40
 
 
@@ -81,6 +82,8 @@ class Load:
             self.book.end(name)
         elif reply.status not in (408, 429, 500, 502, 503, 504):
             raise Wrong("a push was refused with %d: %s" % (reply.status, said[:300]))
+        if reply.status not in (200, 429, 503):
+            self.journal.write("# %s %d %s\n" % (name, reply.status, said[:300]))
         return reply.status
 
     def push(self):
@@ -96,7 +99,7 @@ class Load:
             self.open.append((service, name))  # repeated later, also some that have been acknowledged
         elif self.book.acked[name]:
             self.bodies.pop(name, None)
-        self.over.wait(0.05)
+        self.over.wait(0.2)
 
     def repeat_open(self, seconds):
         """What has an id and was not acknowledged, until it is."""
@@ -113,8 +116,9 @@ class Load:
 
     # ---- asking
 
-    def ask(self, querier, service, kind="tree", seconds=ASK_SECONDS):
-        """One question. Returns how complete the answer calls itself, or None for none; raises Wrong if it cannot be."""
+    def ask(self, querier, service, kind="tree", seconds=ASK_SECONDS, whole=False):
+        """One question. Returns how complete the answer calls itself, or None for none; raises Wrong if it cannot be. `whole`: it has to have all, whatever
+        it calls itself."""
         question = {"profileTypeID": CPU, "labelSelector": select(service), "start": (self.began_ns - 6 * HOUR_NS) // 10**6, "end": (self.began_ns + 6 * HOUR_NS) // 10**6}
         method = {"tree": "SelectMergeStacktraces", "series": "SelectSeries"}[kind]
         question.update({"maxNodes": 1 << 20} if kind == "tree" else {"groupBy": ["pod"], "step": 600})
@@ -130,8 +134,12 @@ class Load:
             self.counts["question: %d" % reply.status] += 1
             return None
         exact = reply.headers["Flametree-Exact"] or ""
-        complete = not exact.startswith("partial")
-        what = "%s of %s by %s, which calls it '%s'" % (kind, service, querier.name, exact[:200])
+        complete = whole or not exact.startswith("partial")
+        missing = reply.headers["Flametree-Missing"] or ""
+        if OPEN in missing:
+            self.counts["question: doubtful"] += 1
+            return exact
+        what = "%s of %s by %s, which calls it '%s' (missing: %s)" % (kind, service, querier.name, exact[:200], missing[:400])
         if kind == "tree":
             got = {stack: v[0] for stack, v in flame(reply.json()["flamegraph"]).items() if stack != "total" and v[0]}
             if self.plant:

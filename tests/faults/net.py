@@ -5,7 +5,6 @@ becomes of the run, the kernel takes it away with the run's last process.
 Where that is not allowed machines are loopback addresses, nothing can be cut between them, and disks are plain directories: `why` says so."""
 import collections
 import os
-import shutil
 import subprocess
 import sys
 
@@ -23,14 +22,14 @@ def sh(*command):
 
 def apart():
     """Starts this program again in namespaces of its own. Returns only in there, or where that cannot be."""
-    if INSIDE in os.environ or not shutil.which("unshare"):
+    if INSIDE in os.environ:  # empty: not wanted
+        Net.why = None if os.environ[INSIDE] else "%s is empty" % INSIDE
         return
     for rights in ([], ["--user", "--map-root-user"]):
         tried = subprocess.run(["unshare", *rights, *FLAGS, "sh", "-c", "ip link add ft-try type bridge && mount -t tmpfs none /mnt"], capture_output=True, text=True)
         if tried.returncode == 0:
             os.environ[INSIDE] = "1"
             os.execvp("unshare", ["unshare", *rights, *FLAGS, sys.executable, "-B", *sys.argv])
-    os.environ[INSIDE] = ""
     Net.why = (tried.stderr.strip().splitlines() or ["unshare does not do it"])[-1]
 
 

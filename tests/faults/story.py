@@ -15,8 +15,10 @@ from faults import FAULTS
 from flametree import BIN
 from load import Load
 
-ROUND_SECONDS = (18, 30)
+DAY_NS = 24 * 3600 * 10**9
+ROUND_SECONDS = (18, 40)
 AT_ONCE = 3
+SPOIL = ("disk", "store", "cut", "island", "clock")  # faults for which a process may refuse to start
 HEAL_SECONDS = 150  # on a busy machine under sanitizers
 
 
@@ -33,7 +35,8 @@ class Story:
         if why_not_apart:
             self.say("no namespaces here (%s): nothing is cut but by the proxies, and disks are not full" % why_not_apart)
         self.wrong_lists = {}
-        self.active, self.done, self.longest = [], 0, 0.0
+        self.active, self.done, self.longest, self.ends = [], 0, 0.0, 0
+        self.spoilt = -1000.0  # when a fault of SPOIL was over last
         self.store_trouble, self.link_trouble = {}, {}
 
     def say(self, text):
@@ -46,6 +49,7 @@ class Story:
         self.cluster = self.load = None
         try:
             self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, say=self.say)
+            self.cluster.ended = self.node_ended
             self.cluster.start()
             self.say("all run; behind the proxy of links: %s" % ", ".join(n.name for n in self.cluster.nodes.values() if n.links))
             self.load = Load(self.cluster, random.Random(self.options.seed + 1), self.pushes)
@@ -69,6 +73,14 @@ class Story:
                 self.cluster.close()
         self.say(self.summary(good))
         return good
+
+    def node_ended(self, node, why):
+        """A process may refuse to start where something is wrong with its disk or its store, and not for long after that."""
+        self.say("! %s ended and is started again: %s" % (node.name, why[:300]))
+        self.ends += 1
+        if time.monotonic() - self.spoilt > 20 and not any(f.name in SPOIL for f in self.active):
+            raise Wrong("%s ended though nothing is wrong: %s" % (node.name, why))
+        time.sleep(0.5)
 
     def keep_store(self):
         """The objects as they are now go to the logs."""
@@ -122,6 +134,8 @@ class Story:
         self.active.remove(fault)
         self.say("- %s: %s" % (fault.name, fault.text))
         fault.heal()
+        if fault.name in SPOIL:
+            self.spoilt = time.monotonic()
 
     def await_drained(self, node):
         """An end needs the store, which may be away now: then that heals first."""
@@ -174,20 +188,27 @@ class Story:
         }
         for what, plant in mistakes.items():
             self.await_complete()
-            querier, service = self.cluster["querier-1"], "s0"
-            try:
-                self.ask_planted(querier, service, plant)
-            except Wrong:
-                continue
-            raise AssertionError("a mistake was not found: " + what)
+            deadline = time.monotonic() + HEAL_SECONDS
+            while not self.is_found(plant):
+                if time.monotonic() > deadline:
+                    raise AssertionError("no complete answer in which this mistake could be found: " + what)
         self.say("mistakes that were made on purpose were found: %d" % len(mistakes))
+
+    def is_found(self, plant):
+        try:
+            said = self.ask_planted(self.cluster["querier-1"], "s0", plant)
+        except Wrong:
+            return True
+        if said is not None and not said.startswith("partial"):
+            raise AssertionError("a mistake that was made on purpose was not found")
+        return False
 
     def ask_planted(self, querier, service, plant):
         """The load goes on with answers as they are."""
         planted = Load.__new__(Load)
         planted.__dict__.update(self.load.__dict__)
         planted.plant = plant
-        planted.ask(querier, service)
+        return planted.ask(querier, service)
 
     # ---- the end
 
@@ -198,9 +219,45 @@ class Story:
         self.say("the load is over, %d profiles are acknowledged" % self.load.book.total())
         self.store_all()
         self.await_complete()
+        self.end_ingesters()
         self.look_into_store()
+        if self.log == "object":
+            self.look_into_logs()
         self.cluster.end()
-        self.look_into_empty_log()
+
+    def end_ingesters(self):
+        """All is in the store then, and no stream is registered."""
+        for node in self.cluster.of("ingester"):
+            if node.runs():
+                node.drain()
+                self.await_drained(node)
+        streams = [key for key in self.keys() if "/streams/" in key]
+        if streams:
+            raise Wrong("all ingesters have ended, but streams are registered: %s" % streams[:9])
+
+    def keys(self):
+        return s3_service.keys(self.cluster.store_url, s3_service.BUCKET, "run/")
+
+    def look_into_logs(self):
+        """Days later an ingester sweeps the logs of streams that are over: none is left but its own."""
+        c, node = self.cluster, self.cluster["ingester-1"]
+        c.listed = [name for name in c.listed if not name.startswith("ingester")] + [node.name]
+        c.tell()
+        node.clock.set()
+        node.begin()
+        c.await_ready(HEAL_SECONDS)
+        node.clock.pass_(3 * DAY_NS)
+        deadline = time.monotonic() + HEAL_SECONDS
+        while True:
+            keys = self.keys()
+            log, own = ({key.split("/")[3] for key in keys if key.startswith("run/v1/%s/" % kind)} for kind in ("log", "streams"))
+            if not log - own:
+                self.say("of logs %d are left, of streams that are open" % len(log))
+                return
+            if time.monotonic() > deadline:
+                raise Wrong("logs of streams that are over are left: %s" % sorted(log - own)[:9])
+            node.clock.wait(3700)  # it sweeps once an hour
+            self.pause(5)
 
     def operator(self, node):
         from client import Server
@@ -233,15 +290,10 @@ class Story:
         for _ in range(2):
             self.cluster.store.order(age_days=3)
             for c in self.cluster.of("compactor"):
-                c.clock.pass_(3 * 24 * 3600 * 10**9)
+                c.clock.pass_(3 * DAY_NS)
             self.compact()
         self.verify()
-        self.await_complete()
-
-    def look_into_empty_log(self):
-        """Ingesters that ended have left nothing."""
-        keys = s3_service.keys(self.cluster.store_url, s3_service.BUCKET, "run/")
-        left = [key for key in keys if "/streams/" in key]
-        self.say("objects left: %d; streams: %d; of the log: %d" % (len(keys), len(left), sum("/v1/log/" in key for key in keys)))
-        if left:
-            raise Wrong("all ingesters have ended, but streams are registered: %s" % left[:9])
+        for querier in self.cluster.of("querier"):
+            for service in sorted(self.load.book.names):
+                if self.load.ask(querier, service, whole=True) is None:
+                    raise Wrong("%s does not answer from the store alone" % querier.name)

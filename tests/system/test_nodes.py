@@ -51,9 +51,20 @@ def test_a_node_without_a_certificate_is_refused(tmp_path):
         assert answer.returncode != 0 and "certificate" in answer.stderr, answer
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 def internal(f, path, body=b"", **headers):
     """A request of another node, as anybody may send it who reaches the internal listener: (status, body)."""
-    request = urllib.request.Request("http://%s%s" % (f.ports["internal"], path), body, {"Content-Type": "application/proto", **headers}, method="POST")
+    sum_ = "%08x" % crc32c(path.encode() + headers.get("X-Scope-OrgID", "").encode() + body)
+    sent = {"Content-Type": "application/proto", "Flametree-CRC32C": sum_, **headers}
+    request = urllib.request.Request("http://%s%s" % (f.ports["internal"], path), body, sent, method="POST")
     try:
         with urllib.request.urlopen(request) as answer:
             return answer.status, answer.read().decode(errors="replace")
@@ -69,6 +80,8 @@ def test_what_another_node_says_of_a_tenant_is_checked(method, tmp_path):
             assert status == 401 and "tenant" in said, (tenant, status, said)
         status, said = internal(ingester, "/flametree.v1.IngesterService/Append", **{"X-Scope-OrgID": "a|b"})
         assert status == 400 and "tenant 'a|b' is not one name" in said, (status, said)
+        status, said = internal(ingester, "/flametree.v1.IngesterService/" + method, **{"Flametree-CRC32C": "00000000"})
+        assert status == 503 and "damaged on the way" in said, (status, said)
 
 
 def test_an_internal_listener_for_all_says_so_unless_it_has_tls(tmp_path):

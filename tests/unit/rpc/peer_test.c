@@ -166,6 +166,61 @@ static void other_statuses_are_given_a_code(void **state)
     }
 }
 
+static void an_answer_that_was_damaged_on_the_way_is_none(void **state)
+{
+    struct pair *p = *state;
+    struct peer_call c;
+    str answer = {0};
+    err fault = {0};
+    assert_ok(ask(p, "/t.v1.Echo/Raw", S("abcd"), &c, &answer, e));
+    assert_true(http_headers_has(&c.http.answer_headers, PEER_SUM));
+    c.http.answer.p[2] ^= 8;
+    assert_false(peer_answer(&c, &answer, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(fault.msg, "the answer was damaged on the way"));
+    peer_release(&c);
+}
+
+// Sends the sum of one request with another one.
+static void a_request_that_was_damaged_on_the_way_is_refused(void **state)
+{
+    struct pair *p = *state;
+    static const struct {
+        const char *path;
+        const char *tenants;
+        const char *body;
+        bool ok;
+    } cases[] = {
+        {"/t.v1.Echo/Raw", "a-tenant", "abcd", true},
+        {"/t.v1.Echo/Raw", "a-tenant", "abcl", false},
+        {"/t.v1.Echo/Raw", "i-tenant", "abcd", false},
+        {"/t.v1.Echo/Head", "a-tenant", "abcd", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct arena *a = &p->req.arena;
+        struct peer_call c = {0};
+        struct http_call *h = &c.http;
+        str answer = {0};
+        err e = {0};
+        *h = (struct http_call){.method = "POST",
+                                .address = str_of(p->address),
+                                .path = str_of(cases[i].path),
+                                .body = str_of(cases[i].body),
+                                .answer_max = 4096};
+        http_headers_add(&h->headers, a, S("content-type"), S("application/proto"));
+        http_headers_add(&h->headers, a, S("x-scope-orgid"), str_of(cases[i].tenants));
+        http_headers_add(&h->headers, a, S(PEER_SUM),
+                         peer_sum(a, S("/t.v1.Echo/Raw"), S("a-tenant"), S("abcd")));
+        http_start(p->client, &p->req, h, RANK_INGESTER);
+        (void)!call_wait(&p->req, &h->call, &e);
+        e = (err){0};
+        bool ok = peer_answer(&c, &answer, &e);
+        if (ok != cases[i].ok) fail_msg("case %zu: %s", i, e.msg);
+        if (!ok) assert_int_equal(e.code, ERR_UNAVAILABLE);
+        peer_release(&c);
+    }
+}
+
 static void silence_and_exhaustion_are_errors(void **state)
 {
     struct pair *p = *state;
@@ -191,6 +246,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(tenant_request_and_deadline_travel, setup, teardown),
         cmocka_unit_test_setup_teardown(the_other_nodes_error_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(other_statuses_are_given_a_code, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_was_damaged_on_the_way_is_none, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_was_damaged_on_the_way_is_refused, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(silence_and_exhaustion_are_errors, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "lib/echo.h"
 #include "lib/exchange.h"
 #include "lib/test.h"
+#include "rpc/peer.h"
 #include "rpc/route.h"
 #include "sys/clock.h"
 
@@ -562,25 +563,44 @@ static void tenants_are_asked_for_before_the_body_is_read(void **state)
     }
 }
 
+// Headers of a request of another node, with the sum of it.
+static const char *of_node(const char *head, str tenants, str body)
+{
+    static char text[512];
+    struct arena a;
+    arena_init(&a, NULL, 64);
+    snprintf(text, sizeof text, "%s" PEER_SUM ": %.*s\n", head,
+             STR(peer_sum(&a, S("/t.v1.Echo/Raw"), tenants, body)));
+    arena_release(&a);
+    return text;
+}
+
 static void internal_methods_take_bytes_as_they_are(void **state)
 {
     (void)state;
-    struct http_exchange *x =
-        ask("/t.v1.Echo/Raw", BIN "x-scope-orgid: b|a\nx-request-id: 01ARZ3NDEKTSV4RRFFQ69G5FAV\n",
-            S("\xff\xfe"));
+    const char *head = of_node(BIN "x-scope-orgid: b|a\nx-request-id: 01ARZ3NDEKTSV4RRFFQ69G5FAV\n",
+                               S("b|a"), S("\xff\xfe"));
+    struct http_exchange *x = ask("/t.v1.Echo/Raw", head, S("\xff\xfe"));
     expect_body(x, 200, "\xff\xfe");
     assert_true(str_is(x->req.tenant, "b|a"));
     assert_string_equal(x->req.request_id, "01ARZ3NDEKTSV4RRFFQ69G5FAV");
     assert_int_equal(x->req.rank, RANK_INGESTER);
+    assert_true(http_headers_has(&x->answer_headers, PEER_SUM));
     exchange_free(x);
-    x = ask("/t.v1.Echo/Raw", BIN "x-request-id: evil id\n", (str){0});
+    x = ask("/t.v1.Echo/Raw", head, S("\xff\xfc"));
+    assert_int_equal(x->status, 503);
+    exchange_free(x);
+    x = ask("/t.v1.Echo/Raw", BIN, S("without a sum"));
+    assert_int_equal(x->status, 503);
+    exchange_free(x);
+    x = ask("/t.v1.Echo/Raw", of_node(BIN "x-request-id: evil id\n", S(""), S("")), (str){0});
     assert_true(str_is(x->req.tenant, ""));
     assert_string_not_equal(x->req.request_id, "evil id");
     exchange_free(x);
     x = ask("/t.v1.Echo/Raw", BIN "x-scope-orgid: ../x\n", S("x"));
     assert_int_equal(x->status, 401);
     exchange_free(x);
-    x = ask("/t.v1.Echo/Raw", JSON, S("{}"));
+    x = ask("/t.v1.Echo/Raw", of_node(JSON, S(""), S("{}")), S("{}"));
     assert_int_equal(x->status, 501);
     exchange_free(x);
     x = ask("/t.v1.Echo/Names", JSON "x-scope-orgid: a\nx-request-id: 01ARZ3NDEKTSV4RRFFQ69G5FAV\n",
