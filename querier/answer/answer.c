@@ -189,6 +189,9 @@ static void put_headers(struct answer *a, uint64_t took_ns)
     put_header(x, "flametree-exact", exactness(a));
     if (a->fetched.missing_count) {
         put_header(x, "flametree-missing", fetch_missing(a->arena, &a->fetched));
+        if (a->fetched.since_wall_ns)
+            put_header(x, "flametree-missing-since",
+                       explain_time(a->arena, a->fetched.since_wall_ns));
         metric_add(&querier_partial_answers, 1);
     }
     str frames = shown_frames_text(a);

@@ -78,6 +78,9 @@ static void put_missing(struct answer *a, struct buf *b)
     }
     buf_z(b, "],");
     put_number(b, "missing_more", a->fetched.missing_count - n);
+    if (a->fetched.since_wall_ns)
+        buf_printf(b, "\"missing_since\":\"%.*s\",",
+                   STR(explain_time(a->arena, a->fetched.since_wall_ns)));
 }
 
 str explain_text(struct answer *a, uint64_t took_ns)

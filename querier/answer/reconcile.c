@@ -87,10 +87,25 @@ static bool mark_replaced(struct reconciling *s, err *e)
 
 // ---- registered streams
 
-// Whether a profile of the question may be in the stream, as far as its registration tells.
+// A registration that was made later than that, after this querier's clock, tells nothing.
+#define CLOCKS_DIFFER_NS (3600 * NS_PER_S)
+
+// Whether a profile of the question may be in the stream, as far as its registration tells. Its
+// ingester takes no older one (ingester/append.c), as long as its clock was right when it
+// registered the stream.
 static bool may_have(const struct reconciling *s, const struct registered_stream *o)
 {
-    return s->q->to_ns > o->rows_from_ns;
+    return s->q->to_ns > o->rows_from_ns || o->made_ns > s->a->now_wall_ns + CLOCKS_DIFFER_NS;
+}
+
+// Are all profiles that heads may have later than the question? An empty list tells nothing: the
+// stream of an all-in-one may be newer than it.
+static bool is_before_all(const struct reconciling *s, const struct registered *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (may_have(s, &list->v[i])) return false;
+    }
+    return list->n > 0;
 }
 
 // The first streams of the list that nobody speaks for. Those of a node that is missing by its name
@@ -110,20 +125,39 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
     return n;
 }
 
-// A stream that nobody answered for. Those of an ingester of the list have its name in the answer.
+static void note_since(struct fetched *f, int64_t since_wall_ns)
+{
+    if (f->since_wall_ns == 0 || since_wall_ns < f->since_wall_ns) f->since_wall_ns = since_wall_ns;
+}
+
+// Names the ingesters of the list that are away and have one of these streams.
+static bool name_away(struct reconciling *s, const struct registered_stream *const *v, size_t n,
+                      err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    for (size_t i = 0; i < f->away_count; i++) {
+        const struct fetched_away *x = &f->away[i];
+        bool needed = false;
+        for (size_t k = 0; k < n && !needed; k++)
+            needed = str_eq(v[k]->node, x->member) || str_eq(v[k]->address, x->address);
+        if (needed && !fetch_miss(s->a->arena, f, x->member, x->fault, e)) return false;
+    }
+    return true;
+}
+
 static bool name_unserved(struct reconciling *s, const struct registered_stream *o, err *e)
 {
     static const err why = {ERR_UNAVAILABLE,
                             "it is registered in the store and nobody answered for it"};
     struct answer *a = s->a;
     char ulid[ULID_TEXT];
+    note_since(&a->fetched, streams_missed(a->querier->streams, o->stream, a->now_wall_ns));
+    if (o->node.n && fetch_lacks(&a->fetched, o->node)) return true;  // its ingester says it all
     ulid_print(o->stream, ulid);
     str name = o->node.n ? arena_printf(a->arena, "stream %s of %.*s", ulid, STR(o->node))
                          : arena_printf(a->arena, "stream %s", ulid);
     if (!arena_ok(a->arena, e)) return false;
-    streams_waited(a->querier->streams, o->stream, true);
     metric_add(&querier_missing_streams, 1);
-    if (fetch_silent(&a->fetched, o->node)) return true;
     if (strcmp(a->config->incomplete, "refuse") == 0)
         return fetch_miss(a->arena, &a->fetched, name, &why, e);
     return fetch_mark(a->arena, &a->fetched, name, e);
@@ -148,30 +182,9 @@ static void note_answered(struct reconciling *s, const struct registered *list)
     struct streams *streams = s->a->querier->streams;
     for (size_t i = 0; i < list->n; i++) {
         id128 stream = list->v[i].stream;
-        if (!streams_is_waited(streams, stream)) continue;
-        if (fetch_serves(&s->a->fetched, stream)) streams_waited(streams, stream, false);
+        if (streams_is_missed(streams, stream) && fetch_serves(&s->a->fetched, stream))
+            streams_answered(streams, stream);
     }
-}
-
-static bool has_stream_of(const struct registered_stream *const *v, size_t n, str node)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(v[i]->node, node)) return true;
-    return false;
-}
-
-// Names those that are silent and have one of these streams; v is NULL: all, since nobody knows
-// what streams there are.
-static bool name_silent(struct reconciling *s, const struct registered_stream *const *v, size_t n,
-                        err *e)
-{
-    struct fetched *f = &s->a->fetched;
-    for (size_t i = 0; i < f->silent_count; i++) {
-        const struct fetched_silent *o = &f->silent[i];
-        if (v && !has_stream_of(v, n, o->member)) continue;
-        if (!fetch_miss(s->a->arena, f, o->member, o->fault, e)) return false;
-    }
-    return true;
 }
 
 #define UNSERVED_MAX 1024
@@ -179,7 +192,8 @@ static bool name_silent(struct reconciling *s, const struct registered_stream *c
 
 // Compares what was answered with the streams that are registered. *wait: somebody is to be asked
 // again, a moment later. A stream that nobody speaks for may just have ended, so it is looked up
-// again first. Without a list the store is missing, which the snapshot says as well.
+// again first. Without a list the store is missing, which the snapshot says as well. An ingester
+// that is away and has none of these streams is not missed.
 static bool check_streams(struct reconciling *s, const struct registered *list, bool *wait, err *e)
 {
     struct answer *a = s->a;
@@ -194,24 +208,24 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
     if (find_unserved(s, list, v, UNSERVED_MAX) == 0) return true;
     if (!list_streams(a, clock_mono_ns(), &list, &why)) {
         if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
-        return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e) &&
-               name_silent(s, NULL, 0, e);
+        return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
     }
     size_t n = find_unserved(s, list, v, UNSERVED_MAX);
     uint64_t waited = clock_mono_ns() - a->began_mono_ns;
     bool patient = waited < (uint64_t)a->config->wait_for_streams;
     for (size_t i = 0; i < n; i++)
-        *wait = *wait || (patient && !streams_is_waited(streams, v[i]->stream));
-    if (*wait) return true;
-    for (size_t i = 0; i < n; i++)
+        *wait = *wait || (patient && !streams_is_missed(streams, v[i]->stream));
+    if (!*wait && !name_away(s, v, n, e)) return false;
+    for (size_t i = 0; i < n && !*wait; i++) {
         if (!name_unserved(s, v[i], e)) return false;
-    return name_silent(s, v, n, e);
+    }
+    return true;
 }
 
 // Asks all heads once. Where a partial answer is allowed, it must still be sent when an ingester or
 // the store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds
 // are dropped; names that were noted as missing stay.
-static bool ask_once(struct reconciling *s, str message, err *e)
+static bool ask_once(struct reconciling *s, str message, bool registered, err *e)
 {
     struct answer *a = s->a;
     struct req *r = &a->x->req;
@@ -224,6 +238,7 @@ static bool ask_once(struct reconciling *s, str message, err *e)
     a->fetched.cut_count = s->out->cut_from;
     bool ok = a->querier->ask(a->querier->transport, r, s->out->tenant, message, &replies, e);
     r->deadline_mono_ns = deadline;
+    replies.registered = registered;
     ok = ok && fetch_choose(a->arena, &replies, &a->fetched, e) && mark_replaced(s, e);
     s->out->cut_to = a->fetched.cut_count;
     a->work.rounds++;
@@ -241,17 +256,22 @@ static bool ask_all(struct reconciling *s, str message, err *e)
     bool wait = false;
     uint64_t began = a->began_mono_ns;
     uint64_t from = began > STREAMS_SHARED_NS ? began - STREAMS_SHARED_NS : 0;
-    a->fetched.by_streams = a->querier->streams != NULL;
-    if (!a->querier->streams) return ask_once(s, message, e);
+    if (!a->querier->streams) return ask_once(s, message, false, e);
     if (!list_streams(a, from, &list, &why)) {
         if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
         if (!fetch_miss(a->arena, &a->fetched, S("object store"), &why, e)) return false;
+    }
+    if (list && is_before_all(s, list)) {
+        a->fetched.partial_count = s->from;
+        a->fetched.cut_count = s->out->cut_to = s->out->cut_from;
+        metric_add(&querier_headless, 1);
+        return true;
     }
     do {
         // A moment, for a process that starts.
         if (wait) metric_add(&querier_stream_waits, 1);
         if (wait) usleep((useconds_t)(WAIT_NS / 1000));
-        if (!ask_once(s, message, e) || (!list && !name_silent(s, NULL, 0, e))) return false;
+        if (!ask_once(s, message, list != NULL, e)) return false;
         if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
         if (list && !check_streams(s, list, &wait, e)) return false;
     } while (wait && req_alive(&a->x->req, &why));

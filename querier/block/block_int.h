@@ -332,7 +332,10 @@ struct block_rows {
 // Scans in any order, of units of this wave.
 bool block_scan_rows(struct block_walk *w, struct block_scan *v, size_t n,
                      const struct block_rows *want, err *e) MUST_CHECK;
-uint64_t block_weigh_rows(const struct block_scan *v, size_t n);  // of vectors, by their share
+
+// Bytes of what is wanted of the rows, by their share of the frames; of times and totals only with
+// `details`.
+uint64_t block_weigh_rows(const struct block_scan *v, size_t n, const struct block_rows *want);
 
 // Scans of all rows of the keys that are meant within the unit's pieces, appended to *v (the
 // wave's).
@@ -357,13 +360,18 @@ bool block_read_tree(struct block_tree *t, struct block_walk *w, struct block_un
 bool block_tree_finish(struct block_tree *t, struct block_walk *w, err *e) MUST_CHECK;
 void block_tree_release(struct block_tree *t, struct block_walk *w);
 
-// Only reads nodes into the cache; only adds up what nodes and rows weigh, without reading them.
+// Only reads nodes into the cache; the functions that weigh only add up the bytes of what would be
+// read.
 bool block_tree_into_cache(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_tree_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes,
                       err *e) MUST_CHECK;
 
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
+bool block_totals_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes,
+                        err *e) MUST_CHECK;
 bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
+bool block_heat_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes,
+                      err *e) MUST_CHECK;
 bool block_read_labels(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 
 // The series that were counted, by fingerprint. Init before, release after the walk.

@@ -651,7 +651,10 @@ static void begin_inspecting(struct block_walk *w, struct merged *m)
 
 static bool weigh_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    return block_tree_weigh(w, v, n, arg, e);
+    const struct query *q = w->ask.q;
+    return (!q->tree.wanted || block_tree_weigh(w, v, n, arg, e)) &&
+           (!q->totals.wanted || block_totals_weigh(w, v, n, arg, e)) &&
+           (!q->heat.wanted || block_heat_weigh(w, v, n, arg, e));
 }
 
 bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,

@@ -83,7 +83,8 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
 bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
                            struct block_reads *out, err *e) MUST_CHECK;
 
-// The cost of a tree of these pieces: adds the bytes of its vectors, stored and inflated, to
-// *bytes. Reads footers and indexes only; rows are counted by their share of a frame.
+// The cost of a tree, of totals or of a heat map of these pieces: adds the bytes of the vectors,
+// totals and rows that it needs, stored and inflated, to *bytes. Reads footers and indexes only;
+// rows are counted by their share of a frame.
 bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
                       struct block_reads *out, err *e) MUST_CHECK;

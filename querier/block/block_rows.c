@@ -105,20 +105,28 @@ static uint64_t rows_of(const struct block_scan *s)
     return rows;
 }
 
-uint64_t block_weigh_rows(const struct block_scan *v, size_t n)
+// What so many rows have of these frames, stored and inflated. An estimate: all rows of a block are
+// taken for equally long.
+static uint64_t share_of(const struct block_frames *frames, uint64_t rows)
+{
+    uint64_t all = 0;
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < frames->n; k++) {
+        all += frames->v[k].extent.stored + frames->v[k].extent.raw;
+        count += frames->v[k].count;
+    }
+    return count ? (uint64_t)((double)all * (double)rows / (double)count) : 0;
+}
+
+uint64_t block_weigh_rows(const struct block_scan *v, size_t n, const struct block_rows *want)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct block_frames *vectors = &v[i].unit->index->vectors;
-        uint64_t all = 0;
-        uint64_t count = 0;
-        for (uint32_t k = 0; k < vectors->n; k++) {
-            all += vectors->v[k].extent.stored + vectors->v[k].extent.raw;
-            count += vectors->v[k].count;
-        }
-        // An estimate, for choosing between two ways: vectors of all rows are taken for equally
-        // long.
-        if (count) bytes += (uint64_t)((double)all * (double)rows_of(&v[i]) / (double)count);
+        const struct block_index *x = v[i].unit->index;
+        uint64_t rows = rows_of(&v[i]);
+        if (want->vectors) bytes += share_of(&x->vectors, rows);
+        if (want->details) bytes += share_of(&x->heads, rows) + share_of(&x->details, rows);
+        if (want->spans) bytes += share_of(&x->spans, rows);
     }
     return bytes;
 }

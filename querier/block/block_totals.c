@@ -47,6 +47,7 @@ struct totals {
     struct block_nodes nodes;  // of a call site
     struct block_unit *unit;   // that nodes are being chosen of
     uint32_t key;
+    bool weighing;  // nothing is read or added
 };
 
 // ---- what to read
@@ -98,7 +99,7 @@ static bool take_key(struct totals *t, struct block_unit *u, uint32_t key,
     }
     struct totals_unit *own = u->of_want;
     struct take take = {.unit = u, .key = key, .from_ns = p->from_ns, .to_ns = p->to_ns};
-    if (!block_series_of(w, u, &own->series, key, &take.series, e)) return false;
+    if (!t->weighing && !block_series_of(w, u, &own->series, key, &take.series, e)) return false;
     if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
         return block_no_room(w, e);
     }
@@ -125,9 +126,11 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
 static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
 {
     struct totals_unit *own = ARENA_NEW(&t->w->wave, struct totals_unit);
-    if (!own || !block_series_init(t->w, u, &own->series, e)) return block_no_room(t->w, e);
-    assert(u->index && (t->q->call_site_count == 0 || u->symbols));
+    if (!own) return block_no_room(t->w, e);
     u->of_want = own;
+    if (t->weighing) return true;
+    if (!block_series_init(t->w, u, &own->series, e)) return block_no_room(t->w, e);
+    assert(u->index && (t->q->call_site_count == 0 || u->symbols));
     own->site = (struct site){.names = t->q->call_site, .n = t->q->call_site_count};
     if (own->site.n == 0) {
         own->site.stacks = u->index->stack_count;
@@ -300,18 +303,59 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
            totals_add_row(&t->w->m->totals, t->q, s, point, &r, e);
 }
 
+static bool choose(struct totals *t, struct block_unit *v, size_t n, err *e)
+{
+    bool ok = totals_check(t->q, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = v[i].object->faulty || (req_alive(t->w->req, e) && add_unit(t, &v[i], e));
+    return ok;
+}
+
+static struct block_rows rows_of(const struct totals_want *q)
+{
+    return (struct block_rows){.details = true,
+                               .vectors = q->call_site_count > 0,
+                               .spans = q->exemplars == EXEMPLAR_SPAN};
+}
+
+// Frames of totals have those of several keys, so each counts once for a unit.
+static uint64_t weigh_frames(const struct totals *t)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->take_count;) {
+        const struct block_frames *frames = &t->takes[i].unit->index->totals;
+        size_t to = i + 1;
+        while (to < t->take_count && t->takes[to].unit == t->takes[i].unit)
+            to++;
+        for (uint32_t f = 0; f < frames->n; f++) {
+            const struct block_extent *x = &frames->v[f].extent;
+            if (overlaps(&frames->v[f], &t->takes[i], to - i)) bytes += x->stored + x->raw;
+        }
+        i = to;
+    }
+    return bytes;
+}
+
+bool block_totals_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes,
+                        err *e)
+{
+    const struct totals_want *q = &w->ask.q->totals;
+    struct totals t = {.w = w, .q = q, .points = totals_points(q), .weighing = true};
+    const struct block_rows rows = rows_of(q);
+    if (!choose(&t, v, n, e)) return false;
+    *bytes += weigh_frames(&t) + block_weigh_nodes(&t.nodes) +
+              block_weigh_rows(t.scans.v, t.scans.n, &rows);
+    return true;
+}
+
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     struct totals t = {.w = w, .q = &w->ask.q->totals, .points = totals_points(&w->ask.q->totals)};
-    struct block_rows rows = {.details = true,
-                              .vectors = t.q->call_site_count > 0,
-                              .spans = t.q->exemplars == EXEMPLAR_SPAN,
-                              .fn = add_row,
-                              .arg = &t};
+    struct block_rows rows = rows_of(t.q);
+    rows.fn = add_row;
+    rows.arg = &t;
     arena_init(&t.scratch, &w->m->memory, SIZE_MAX);
-    bool ok = totals_check(t.q, e);
-    for (size_t i = 0; ok && i < n; i++)
-        ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
+    bool ok = choose(&t, v, n, e);
     ok = ok && read_totals(&t, e) && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
          block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     arena_release(&t.scratch);

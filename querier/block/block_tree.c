@@ -331,7 +331,8 @@ bool block_tree_into_cache(struct block_walk *w, struct block_unit *v, size_t n,
 bool block_tree_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes, err *e)
 {
     struct tree t = {.w = w};
+    const struct block_rows rows = {.vectors = true};
     if (!choose(&t, v, n, e)) return false;
-    *bytes += block_weigh_nodes(&t.nodes) + block_weigh_rows(t.scans.v, t.scans.n);
+    *bytes += block_weigh_nodes(&t.nodes) + block_weigh_rows(t.scans.v, t.scans.n, &rows);
     return true;
 }

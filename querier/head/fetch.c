@@ -82,18 +82,20 @@ static const err *keep_fault(struct arena *a, const err *fault)
     return copy;
 }
 
+// A node of the list that seems dead may have another address now.
 static bool is_listed(const struct member *v, size_t n, const struct stream_node *node)
 {
     // A path through this process' own descriptors leads elsewhere in another process.
     if (str_starts(node->address, S("unix:/proc/self/"))) return true;
     for (size_t i = 0; i < n; i++) {
-        if (str_eq(v[i].address, node->address) || str_eq(v[i].id, node->node)) return true;
+        if (str_eq(v[i].address, node->address)) return true;
+        if (str_eq(v[i].id, node->node) && v[i].alive) return true;
     }
     return false;
 }
 
 // Appends the nodes that are registered and not in the list, by id or address; *unlisted are the
-// same ones. Of two processes with one id the list says which one is asked.
+// same ones. Of two processes with one id the list says which one is asked, if that one lives.
 static struct member *add_unlisted(const struct fetch_transport *t, struct arena *a,
                                    const struct member *listed, size_t *n,
                                    struct stream_node **unlisted, err *e)
@@ -171,6 +173,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     for (size_t i = 0; i < n; i++) {
         err fault = {0};
         replies[i].member = members[i].id;
+        replies[i].address = members[i].address;
         replies[i].unlisted = i >= listed;
         bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
         members_note_call(t->members, MEMBER_INGESTER, members[i].id, &calls[i], &fault);
@@ -179,10 +182,11 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                 err_set(&fault, ERR_UNAVAILABLE,
                         "it is silent: neither this nor probes were answered");
             replies[i].fault = keep_fault(&r->arena, &fault);
+            replies[i].away = !calls[i].http.call.ok;
             if (i < listed) metric_add(&querier_ingester_failures, 1);
         }
     }
-    *out = (struct head_replies){replies, n};
+    *out = (struct head_replies){.v = replies, .n = n};
     return true;
 }
 
@@ -370,14 +374,6 @@ static bool is_missing(const struct fetched *f, str name)
     return false;
 }
 
-const struct fetched_silent *fetch_silent(const struct fetched *f, str name)
-{
-    for (size_t i = 0; i < f->silent_count; i++) {
-        if (str_eq(f->silent[i].member, name)) return &f->silent[i];
-    }
-    return NULL;
-}
-
 static bool read_cut(str bytes, struct fetched_cut *cut, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -426,8 +422,7 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
     }
-    // The owner did not answer: it is named already, or will be if nobody answers for its streams.
-    if (is_missing(f, best->owner) || fetch_silent(f, best->owner)) return true;
+    if (is_missing(f, best->owner)) return true;  // the owner did not answer, and is named already
     err why = {0};
     err_set(&why, ERR_UNAVAILABLE,
             best->answered ? "ingester %.*s has not recovered it yet"
@@ -455,6 +450,8 @@ static bool check_twin(struct arena *a, const struct head_replies *replies,
     for (size_t k = 0; k < i; k++) {
         const struct speaker *o = &speakers[k];
         if (!s->has_own || !o->has_own || !id128_eq(s->own, o->own)) continue;
+        // At an old and a new address, or at two that mean the same: nobody else is behind it.
+        if (replies->v[i].unlisted || replies->v[k].unlisted) continue;
         err why = {0};
         err_set(&why, ERR_UNAVAILABLE,
                 "at its address in cluster.ingesters answers %.*s, as at that of %.*s",
@@ -496,18 +493,6 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
-static bool note_silent(struct arena *a, const struct head_reply *reply, struct fetched *out,
-                        err *e)
-{
-    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
-    if (reply->unlisted) return true;
-    if (!out->by_streams) return fetch_miss(a, out, reply->member, reply->fault, e);
-    if (!arena_grow(a, &out->silent, &out->silent_cap, out->silent_count + 1, sizeof *out->silent))
-        return arena_fail(a, e);
-    out->silent[out->silent_count++] = (struct fetched_silent){reply->member, reply->fault};
-    return true;
-}
-
 // Adds the rows of reply i; a reply that cannot be read is a member missed.
 static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
                        struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
@@ -517,7 +502,14 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
-    if (reply->fault) return note_silent(a, reply, out, e);
+    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
+    if (reply->fault && reply->unlisted) return true;
+    if (reply->fault && reply->away && replies->registered) {
+        out->away[out->away_count++] =
+            (struct fetched_away){reply->member, reply->address, reply->fault};
+        return true;
+    }
+    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
     if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
         find_own(&speakers[i], rows, before);
         out->stores |= speakers[i].stores;
@@ -570,8 +562,9 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
     out->node_count = 0;
-    out->silent_count = 0;
-    if (!speakers || !out->nodes) return arena_fail(a, e);
+    out->away = ARENA_ARRAY(a, struct fetched_away, replies->n);
+    out->away_count = 0;
+    if (!speakers || !out->nodes || !out->away) return arena_fail(a, e);
     for (size_t i = 0; i < replies->n; i++) {
         const struct speaker *s = &speakers[i];
         if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
@@ -584,7 +577,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
         if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
     }
-    for (size_t i = 0; i < replies->n && !out->by_streams; i++) {
+    for (size_t i = 0; i < replies->n && !replies->registered; i++) {
         if (!check_known(a, replies, &speakers[i], out, e)) return false;
     }
     for (size_t i = 0; i < replies->n; i++) {

@@ -9,13 +9,9 @@
 // complete one by another ingester, else an incomplete one. Then it is named what is missing:
 // ingesters that did not answer, streams answered incompletely, and streams that are held but that
 // no ingester answered for. The caller turns that into an error or a marked partial answer
-// (fetch_verdict); nothing is left out silently. Two names for one ingester are named as well.
-//
-// With a store the caller knows which streams there are (streams.h), and lists of members only say
-// whom to ask. An ingester that does not answer is not missing for that, as it may have ended with
-// all of its rows in segments: it is noted as silent, and the caller decides. Without a store there
-// are only the lists: whoever is silent is missing, and so is an ingester that another one was told
-// of and this process was not.
+// (fetch_verdict); nothing is left out silently. Differences between lists of members are named as
+// well: an ingester that another one was told of and this process was not, and two names for one
+// ingester.
 //
 //     fetch_peers      messages out, replies in                 network
 //     fetch_choose     replies -> partials, names of missing    pure
@@ -35,11 +31,16 @@ struct head_reply {
     str bytes;
     const err *fault;  // NULL = it answered
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
+    bool away;         // with fault: nobody answered there, not even with a refusal
+    str address;
 };
 
 struct head_replies {
     struct head_reply *v;
     size_t n;
+    // A list of streams says whose rows are needed. So an ingester that is away is only noted
+    // (fetched.away), and lists of members need not agree.
+    bool registered;
 };
 
 // Asks every ingester on behalf of one tenant and waits for all. An ingester's failure is its
@@ -73,18 +74,15 @@ struct fetched_node {
     id128 directory;
 };
 
-// An ingester of the list that did not answer the last question, and why.
-struct fetched_silent {
+// An ingester of the list that is away. It is missing only if a stream of it is.
+struct fetched_away {
     str member;
+    str address;
     const err *fault;
 };
 
 // The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
-    bool by_streams;                // set by the caller, which knows the registered streams
-    struct fetched_silent *silent;  // if by_streams
-    size_t silent_count;
-    size_t silent_cap;
     str *partials;  // bytes of Partial messages
     size_t partial_count;
     size_t partial_cap;
@@ -98,6 +96,9 @@ struct fetched {
     size_t missing_cap;
     size_t marks;  // how many of those only mark the answer and refuse nothing (fetch_mark)
     err why;       // reason of the first missing name that is no mark
+    int64_t since_wall_ns;  // the first of them whose time is known is missing since; 0: not known
+    struct fetched_away *away;  // of the last replies
+    size_t away_count;
     struct fetched_node *nodes;
     size_t node_count;
     id128 *served;  // streams that the last replies serve, and directories that they know as lost,
@@ -108,8 +109,8 @@ struct fetched {
     bool has_blocks;  // a snapshot of the store was taken as well
 };
 
-// Adds the answers that count, and the names of what is missing. A reply that cannot be read makes
-// its ingester missing. Fails for lack of memory only.
+// Adds the answers that count, and the names of what is missing, but for those in out->away. A
+// reply that cannot be read makes its ingester missing. Fails for lack of memory only.
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
                   err *e) MUST_CHECK;
 
@@ -120,9 +121,6 @@ bool fetch_serves(const struct fetched *f, id128 id);
 
 // Is that name missing?
 bool fetch_lacks(const struct fetched *f, str name);
-
-// The row of the ingester of that name among those that are silent, or NULL.
-const struct fetched_silent *fetch_silent(const struct fetched *f, str name);
 
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;

@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 #include "sys/lock.h"
 
-#define WAITED_MAX 4096
+#define MISSED_MAX 4096
 #define SLICE_NS   ((uint64_t)100000000)  // a waiting request looks whether its asker is gone
 
 struct listed {
@@ -18,6 +18,12 @@ struct listed {
     uint64_t began_mono_ns;
 };
 
+// A stream that was waited for in vain.
+struct missed {
+    id128 stream;
+    int64_t since_wall_ns;
+};
+
 struct streams {
     struct store *store;
     struct mem_budget *memory;
@@ -25,8 +31,8 @@ struct streams {
     struct cond ended;
     struct listed *newest;  // NULL: none yet
     bool listing;
-    id128 *waited;  // WAITED_MAX
-    size_t waited_count;
+    struct missed *missed;  // MISSED_MAX
+    size_t missed_count;
 };
 
 struct streams *streams_new(struct store *s, struct mem_budget *memory)
@@ -34,7 +40,7 @@ struct streams *streams_new(struct store *s, struct mem_budget *memory)
     struct streams *h = mem_must(sizeof *h);
     h->store = s;
     h->memory = memory;
-    h->waited = mem_must(WAITED_MAX * sizeof *h->waited);
+    h->missed = mem_must(MISSED_MAX * sizeof *h->missed);
     lock_init(&h->lock, LOCK_LISTED);
     cond_init(&h->ended);
     return h;
@@ -64,7 +70,7 @@ void streams_free(struct streams *s)
     if (s->newest) give(s->newest);
     cond_release(&s->ended);
     lock_release(&s->lock);
-    mem_must_free(s->waited);
+    mem_must_free(s->missed);
     mem_must_free(s);
 }
 
@@ -72,10 +78,19 @@ void streams_free(struct streams *s)
 static void prune(struct streams *s, const struct registered *list)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < s->waited_count; i++) {
-        if (registered_find(list, s->waited[i])) s->waited[kept++] = s->waited[i];
+    for (size_t i = 0; i < s->missed_count; i++) {
+        if (registered_find(list, s->missed[i].stream)) s->missed[kept++] = s->missed[i];
     }
-    s->waited_count = kept;
+    s->missed_count = kept;
+}
+
+// With the lock.
+static struct missed *find_missed(struct streams *s, id128 stream)
+{
+    for (size_t i = 0; i < s->missed_count; i++) {
+        if (id128_eq(s->missed[i].stream, stream)) return &s->missed[i];
+    }
+    return NULL;
 }
 
 // Lists; the caller has set `listing`. `before` is the newest list, held for the caller, or NULL.
@@ -159,30 +174,38 @@ bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, s
         if (known) continue;
         (*v)[(*n)++] = (struct stream_node){.node = arena_str(a, o->node),
                                             .address = arena_str(a, o->address),
-                                            .waited = streams_is_waited(s, o->stream)};
+                                            .waited = streams_is_missed(s, o->stream)};
     }
     give(l);
     return arena_ok(a, e);
 }
 
-void streams_waited(struct streams *s, id128 stream, bool in_vain)
+int64_t streams_missed(struct streams *s, id128 stream, int64_t now_wall_ns)
 {
-    size_t kept = 0;
+    int64_t since = now_wall_ns;
     lock_take(&s->lock);
-    for (size_t i = 0; i < s->waited_count; i++) {
-        if (!id128_eq(s->waited[i], stream)) s->waited[kept++] = s->waited[i];
+    const struct missed *known = find_missed(s, stream);
+    if (known) {
+        since = known->since_wall_ns;
+    } else if (s->missed_count < MISSED_MAX) {
+        s->missed[s->missed_count++] = (struct missed){stream, now_wall_ns};
     }
-    s->waited_count = kept;
-    if (in_vain && kept < WAITED_MAX) s->waited[s->waited_count++] = stream;
+    lock_give(&s->lock);
+    return since;
+}
+
+void streams_answered(struct streams *s, id128 stream)
+{
+    lock_take(&s->lock);
+    struct missed *known = find_missed(s, stream);
+    if (known) *known = s->missed[--s->missed_count];
     lock_give(&s->lock);
 }
 
-bool streams_is_waited(struct streams *s, id128 stream)
+bool streams_is_missed(struct streams *s, id128 stream)
 {
-    bool is = false;
     lock_take(&s->lock);
-    for (size_t i = 0; i < s->waited_count && !is; i++)
-        is = id128_eq(s->waited[i], stream);
+    bool is = find_missed(s, stream) != NULL;
     lock_give(&s->lock);
     return is;
 }

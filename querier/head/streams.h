@@ -37,6 +37,8 @@ bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, s
                    err *e) MUST_CHECK;
 
 // A query has waited in vain for the answer of somebody who serves the stream: the next ones do not
-// wait until it is answered once, or unregistered.
-void streams_waited(struct streams *s, id128 stream, bool in_vain);
-bool streams_is_waited(struct streams *s, id128 stream);
+// wait until it is answered once (streams_answered), or unregistered. Returns since when queries
+// miss it.
+int64_t streams_missed(struct streams *s, id128 stream, int64_t now_wall_ns);
+void streams_answered(struct streams *s, id128 stream);
+bool streams_is_missed(struct streams *s, id128 stream);

@@ -132,7 +132,8 @@ static bool is_worth_it(struct sharing *s, bool *worth, uint64_t *all, err *e)
     *worth = false;
     *all = 0;
     if (!s->p->members || s->p->split_bytes == 0) return true;
-    if (!t->q->tree.wanted || t->q->stats || t->excluded) return true;
+    if (!(t->q->tree.wanted || t->q->totals.wanted || t->q->heat.wanted) || t->q->stats)
+        return true;
     if ((t->skip && t->skip->n) || t->plan->n < 2) return true;
     if (!list_readers(s)) return arena_fail(&s->req->arena, e);
     if (s->reader_count < 2) return true;
@@ -223,7 +224,7 @@ static void start_calls(struct sharing *s)
         err ignored = {0};
         buf_init(&x->message, s->req->arena.budget, s->p->answer_max);
         if (x->plan.n == 0) continue;
-        question_put(s->task->q, x->plan.pieces, x->plan.n, &x->message);
+        question_put(s->task->q, s->task->excluded, x->plan.pieces, x->plan.n, &x->message);
         if (!buf_ok(&x->message, &ignored)) continue;  // read here, or refused there
         peer_start(s->p->client, s->req, &x->call, x->member->address, PEER_READ_PATH,
                    buf_view(&x->message), RANK_QUERIER, s->p->answer_max);
@@ -441,9 +442,10 @@ bool peer_read_answer(struct blocks *b, struct mem_budget *memory, size_t limit,
     struct block_reads reads = {0};
     if (!question_read(&r->arena, message, alive, r, &x, e)) return false;
     metric_add(&querier_peer_reads, 1);
-    const struct block_task task = {.q = &x->q, .plan = &x->plan};
+    const struct block_task task = {.q = &x->q, .plan = &x->plan, .excluded = x->excluded};
     bool ok = merged_init(&m, memory, limit, x->q.tree.full_symbols, e) &&
               block_read(b, r, &task, &m, &reads, e) && put_answer(&m, &reads, r, out, e);
     merged_release(&m);
+    if (!ok) metric_add_to(&querier_peer_read_failures, str_of(err_name(e->code)), 1);
     return ok;
 }

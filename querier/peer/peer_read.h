@@ -2,11 +2,12 @@
 //
 // peer_read.h - one reading of blocks, shared by several queriers.
 //
-// A flame graph that needs more than querier.split_bytes of sums and rows is read by all queriers
-// that seem alive, this one among them. Each object is read by one of them. An object goes to the
-// queriers in an order that depends on its name, so that the same one has it in its cache the next
-// time, unless that one has much more to do than its share. Shares are Partial messages, which are
-// added up as those of ingesters are: so the answer is the one that this querier would give alone.
+// A flame graph, timeline or heat map that needs more than querier.split_bytes of sums and rows is
+// read by all queriers that seem alive, this one among them. Each object is read by one of them. An
+// object goes to the queriers in an order that depends on its name, so that the same one has it in
+// its cache the next time, unless that one has much more to do than its share. Shares are Partial
+// messages, which are added up as those of ingesters are: so the answer is the one that this
+// querier would give alone.
 //
 //     a peer fails, or is of a version       its share is read here
 //     without this call

@@ -24,13 +24,15 @@ static void put_piece(const struct level_piece *p, struct buf *out)
     pb_end(out, mark);
 }
 
-void question_put(const struct query *q, const struct level_piece *v, size_t n, struct buf *out)
+void question_put(const struct query *q, bool excluded, const struct level_piece *v, size_t n,
+                  struct buf *out)
 {
     size_t mark = pb_begin(out, 1);
     query_encode(q, out);
     pb_end(out, mark);
     for (size_t i = 0; i < n; i++)
         put_piece(&v[i], out);
+    if (excluded) pb_put_u64_opt(out, 3, 1);
 }
 
 // ---- reading
@@ -199,7 +201,10 @@ bool question_read(struct arena *a, str message, bool (*alive)(const void *arg, 
     struct question *x = ARENA_NEW(a, struct question);
     if (!x) return arena_fail(a, e);
     if (!m->question) return err_set(e, ERR_INVALID_ARGUMENT, "there is no question");
+    if (m->excluded && !m->question->tree)
+        return err_set(e, ERR_INVALID_ARGUMENT, "only a tree excludes keys");
     x->most = (struct selector_most){.alive = alive, .arg = arg};
+    x->excluded = m->excluded;
     *out = x;
     return read_query(a, m->question, x, e) && read_pieces(a, m, &x->plan, e);
 }

@@ -10,7 +10,9 @@
 
 // A PartialReadRequest. Of the pieces' objects only kind, name and size are told, which is all that
 // reading them needs.
-void question_put(const struct query *q, const struct level_piece *v, size_t n, struct buf *out);
+// `excluded`: as in struct block_task.
+void question_put(const struct query *q, bool excluded, const struct level_piece *v, size_t n,
+                  struct buf *out);
 
 // Reads it; the arena's. Selectors ask `alive(arg)` while they match, as a regex over many values
 // takes long. Fails with invalid_argument, and resource_exhausted.
@@ -18,6 +20,7 @@ struct question {
     struct query q;
     struct selector_most most;
     struct level_plan plan;  // pieces alone
+    bool excluded;
 };
 bool question_read(struct arena *a, str message, bool (*alive)(const void *arg, err *e),
                    const void *arg, struct question **out, err *e) MUST_CHECK;

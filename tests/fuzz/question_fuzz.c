@@ -21,7 +21,7 @@ static bool pass(struct arena *a, str message, struct buf *out)
         if (e.code != ERR_INVALID_ARGUMENT && e.code != ERR_RESOURCE_EXHAUSTED) abort();
         return false;
     }
-    question_put(&x->q, x->plan.pieces, x->plan.n, out);
+    question_put(&x->q, x->excluded, x->plan.pieces, x->plan.n, out);
     return !out->failed;
 }
 

@@ -5,8 +5,12 @@ import signal
 
 import pytest
 from client import CPU, Pprof, now_ms, select
-from flametree import Cluster, await_, compact, flush
+from flametree import AT_ONCE, Cluster, await_, compact, flush
 from queriers import Queriers
+from test_cancel import CANCELED, ask_h2, question, reset_stream
+from test_same_answers import NARROW, WIDE, of
+from test_same_answers import ask as all_answers
+from test_same_answers import compare, push
 
 HOURS, PODS, SERVICE = 6, 8, "shop"
 STACKS = {"main;work;%s" % name: 3 + len(name) for name in ("read", "write", "sum;of;numbers")}
@@ -86,3 +90,50 @@ def test_an_object_that_a_peer_cannot_read_is_named(queriers):
     for p in (m, q.alone):
         ask(p, q).expect(503, "missing: v1/", code="unavailable")
         assert ask(p, q, headers={"Flametree-Partial": "allow"}).expect(200).headers["Flametree-Missing"].startswith("v1/")
+
+
+@pytest.fixture
+def of_all_kinds():
+    with Queriers(Cluster("--cluster.probe_interval=200ms", "--compactor.interval=1h", "--ingester.cut_age=10m", *AT_ONCE)) as q:
+        push(q.cluster.server())
+        flush(q.cluster)
+        await_("peers to be known", lambda: (q.first.metric('flametree_cluster_members{state="alive"}') or 0) >= 6)
+        yield q
+
+
+SHARED = [("SelectMergeStacktraces", of('{service_name="shop"}')), ("SelectMergeStacktraces", of('{service_name="shop",pod!="p1"}')), ("SelectMergeProfile", of("{}")),
+          ("SelectSeries", of('{service_name="shop"}', step=3600, groupBy=["pod"])),
+          ("SelectSeries", of("{}", step=7200, stackTraceSelector={"callSite": [{"name": "main"}]})),
+          ("SelectHeatmap", of('{service_name="shop"}', step=3600, queryType="HEATMAP_QUERY_TYPE_INDIVIDUAL"))]
+
+
+def test_answers_of_every_kind_are_those_of_one_querier(of_all_kinds):
+    q = of_all_kinds
+    sides = {"left": {**of('{pod="p0"}'), **NARROW}, "right": {**of('{pod!="p0"}'), **NARROW}}
+    for where, between in (("segments", WIDE), ("levels", NARROW)):
+        compare(all_answers(q.first.server()), all_answers(q.alone.server()), where)
+        for method, message in SHARED:
+            before = q.parts("peer")
+            q.first.server().query(method, **message, **between).expect(200)
+            assert q.parts("peer") > before, (where, method, message)
+        before = q.parts("peer")
+        shared, alone = (m.server().rpc("querier.v1.QuerierService/Diff", sides).expect(200).json() for m in (q.first, q.alone))
+        assert shared == alone and q.parts("peer") > before, where
+        compact(q.cluster)
+    assert q.parts("again") == 0
+
+
+def test_peers_stop_when_the_client_leaves(queriers):
+    """Each object takes long to open, at peers longer."""
+    q = queriers
+    for m in (q.first, *q.peers.values()):
+        m.stop()
+        m.env["FLAMETREE_FAULTS"] = "store.read=delay:%d" % (200 if m is q.first else 1000)
+        m.start()
+    await_("peers to be known", lambda: (q.first.metric('flametree_cluster_members{state="alive"}') or 0) >= 6)
+    h = ask_h2(q.first, question(SERVICE, q.range["start"]))
+    await_("the peers to read", lambda: all((p.metric("flametree_querier_peer_reads_total") or 0) > 0 for p in q.peers.values()), 120)
+    reset_stream(h)
+    await_("the query to end", lambda: (q.first.metric(CANCELED) or 0) == 1, 60)
+    await_("the peers to end", lambda: all(p.metric('flametree_querier_peer_read_failures_total{code="canceled"}') == 1 for p in q.peers.values()), 60)
+    h.close()

@@ -1,6 +1,7 @@
 """Registered streams: the store says whose rows an answer needs. A node that no list names is asked, one that vanished is named, and streams follow each
 other under load without a gap."""
 import contextlib
+import datetime
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from client import CPU, Pprof, now_ms, select, unique
+from faultclock import FaultClock
 from flametree import BIN, Cluster, Flametree, await_
 
 DAY = 86_400_000
@@ -47,10 +49,10 @@ def cluster():
 
 
 @contextlib.contextmanager
-def unlisted(cluster, *args):
+def unlisted(cluster, *args, env=None):
     """An ingester of the cluster that is in nobody's list but in that of a distributor of its own: (ingester, distributor)."""
     store = os.path.join(cluster.folder, "data/store")
-    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester") as f:
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester", env=env) as f:
         with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "its-distributor", "--storage.dir", store,
                        "--cluster.ingesters", "newcomer=" + f.ports["internal"], program="flametree-distributor") as d:
             yield f, d
@@ -101,6 +103,62 @@ def test_a_stream_whose_node_vanished_is_named_until_its_loss_is_accepted(cluste
     for left in registered(any_one, "newcomer"):
         assert cli(any_one, "forget", "--accept-loss", left["stream"]).returncode == 0
     await_("answers to be exact", lambda: exactness(s, service) == ("exact", PODS))
+
+
+def test_an_ingester_that_ended_is_not_missed_though_lists_have_it(cluster):
+    """Its rows are in the store, and its registrations are taken back: nothing is missing. The lists of the others need not change at once."""
+    s, service = cluster.server(), unique()
+    push(s, service)
+    cluster["ingester-2"].stop()
+    assert registered(cluster["ingester-1"], "ingester-2") == []
+    assert exactness(s, service) == ("exact", PODS)
+    push(s, service)
+    assert exactness(s, service) == ("exact", 2 * PODS)
+
+
+def test_times_before_all_streams_need_no_ingester(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    long_ago = {"start": now_ms() - 60 * DAY, "end": now_ms() - 50 * DAY}
+
+    def headless():
+        return cluster["querier"].metric("flametree_querier_headless_questions_total") or 0
+    assert exactness(s, service) == ("exact", PODS) and headless() == 0
+    assert exactness(s, service, **long_ago) == ("exact", 0) and headless() > 0
+    for m in cluster.ingesters():
+        m.kill()
+    assert exactness(s, service, **long_ago) == ("exact", 0)
+    ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
+
+
+def test_a_registration_by_a_clock_that_was_wrong_promises_nothing(cluster, tmp_path):
+    """It says that its profiles are of next month. They are not."""
+    s, service, clock = cluster.server(), unique(), FaultClock(tmp_path / "clock")
+    clock.set(days=60)
+    with unlisted(cluster, env=clock.env) as (f, d):
+        for m in cluster.ingesters():
+            m.stop()
+        clock.set(days=0)
+        push(d.server(), service)
+        assert exactness(s, service) == ("exact", PODS)
+        assert not cluster["querier"].metric("flametree_querier_headless_questions_total")
+
+
+def test_an_answer_says_since_when_something_is_missing(cluster):
+    s, service, explain = cluster.server(), unique(), {"Flametree-Explain": "1"}
+    push(s, service)
+    assert "Flametree-Missing-Since" not in ask(s, service).headers
+    with unlisted(cluster) as (f, d):
+        push(d.server(), service)
+        f.kill()
+    first = ask(s, service, **explain).expect(200)
+    since = first.headers["Flametree-Missing-Since"]
+    assert abs(datetime.datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp() * 1000 - now_ms()) < 600_000, since
+    assert json.loads(first.headers["Flametree-Explain"])["missing_since"] == since
+    await_("a later second", lambda: now_ms() // 1000 * 1000 > datetime.datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp() * 1000 + 1000)
+    assert ask(s, service).headers["Flametree-Missing-Since"] == since  # of the first answer that missed it
+    refused = s.query("LabelNames", {"Flametree-Partial": "allow"}, matchers=[select(service)]).expect(200)
+    assert refused.headers["Flametree-Missing-Since"] == since
 
 
 def test_streams_follow_each_other_under_load_without_a_gap():

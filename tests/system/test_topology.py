@@ -64,8 +64,8 @@ def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
     assert s.stacks(service) == {"main;work": 2 * PODS}
 
 
-def test_an_ingester_that_was_never_there_is_not_missed():
-    """The store says whose rows an answer needs, not the list."""
+def test_an_ingester_that_never_ran_is_not_missed():
+    """It has registered no stream, so nothing was acknowledged there."""
     c = Cluster()
     try:
         for name in ("ingester-1", "ingester-3", "distributor", "querier"):
@@ -75,7 +75,8 @@ def test_an_ingester_that_was_never_there_is_not_missed():
                 m.await_ready()
         s, service = c.server(), SERVICE
         push_pods(s, service)
-        assert s.stacks(service) == {"main;work": PODS}
+        whole = ask(s, service).expect(200)
+        assert (whole.headers["Flametree-Exact"], whole.headers["Flametree-Profiles"]) == ("exact", str(PODS))
         c.start()
         assert s.stacks(service) == {"main;work": PODS}
     finally:
@@ -128,14 +129,19 @@ def test_an_ingester_with_an_empty_data_directory_serves_anew_and_answers_are_ma
     assert ask(s, service).expect(200).headers["Flametree-Profiles"] == str(int(2 * PODS - mine))
 
 
-def test_an_ingester_at_a_new_address_is_missing_until_the_lists_say_so(cluster):
+def test_an_ingester_at_a_new_address_is_found_by_its_registration(cluster):
     s, service = cluster.server(), SERVICE
     push_pods(s, service)
     moved, old = cluster["ingester-2"], ":4073"
     moved.stop()
     moved.args += ["--internal.listen", cluster.host + ":4173"]
     moved.start()
-    ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
+    def found():
+        reply = ask(s, service)
+        if reply.status == 503:  # it does not count as dead yet at its old address
+            reply.expect(503, "missing: ingester-2", code="unavailable")
+        return reply.status == 200 and reply.headers["Flametree-Exact"] == "exact"
+    await_("its new address to be asked", found)
     push_pods(s, service)
     for name in ("querier", "distributor"):
         cluster[name].stop()

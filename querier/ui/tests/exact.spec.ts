@@ -40,7 +40,7 @@ const row = (page: Page, name: string) => page.getByRole('row').filter({ has: pa
 test('the header that counts frames is read, and anything else is no statement', () => {
   expect(readFrames('sent=16384; all=215003; share=0.5436')).toEqual({ sent: 16384, all: 215003, share: 0.5436 });
   for (const text of [null, '', 'sent=1', 'sent=1; all=2; share=x']) expect(readFrames(text)).toBeNull();
-  const of = (text: string) => leavesOut({ profiles: null, exact: null, tookMs: null, missing: null, cut: null, frames: readFrames(text) });
+  const of = (text: string) => leavesOut({ profiles: null, exact: null, tookMs: null, missing: null, since: null, cut: null, frames: readFrames(text) });
   expect([of('sent=2; all=3; share=1'), of('sent=3; all=3; share=1'), of('')]).toEqual([true, false, false]);
 });
 

@@ -189,7 +189,7 @@ test('ranges go up to what the server keeps', async ({ page }) => {
 });
 
 test('exactness is shown as far as the server tells it', async ({ page }) => {
-  const tell = async (headers: Record<string, string>, words: string) => {
+  const tell = async (headers: Record<string, string>, words: string | RegExp) => {
     await page.unrouteAll();
     await answerWith(page, 'SelectMergeStacktraces', (r) => r.fulfill({ ...graphOf(SMALL), headers }));
     await page.goto('/flame');
@@ -202,6 +202,9 @@ test('exactness is shown as far as the server tells it', async ({ page }) => {
   const blocks = 'v1/ab/t/raw/1, v1/ab/t/raw/2, and 3 more';
   await tell({ 'Flametree-Exact': `partial=${blocks} could not be read`, 'Flametree-Missing': blocks }, 'incomplete: 5 stored blocks could not be read');
   await expect(page.locator('.pill')).toHaveAttribute('title', blocks);
+  const stream = 'stream 01J8ZQ2T5KDE8V6Z2Y1Q9RB7NH of ingester-2';
+  await tell({ 'Flametree-Exact': `partial=${stream}`, 'Flametree-Missing': stream, 'Flametree-Missing-Since': '2026-07-01T10:20:30Z' }, /^incomplete: stream 01J8ZQ2T5KDE8V6Z2Y1Q9RB7NH of ingester-2, since \d\d:20:30$/);
+  await expect(page.locator('.pill')).toHaveAttribute('title', /of ingester-2\nMissing since .*:20:30$/);
 });
 
 test('a failed query shows the words of the server, and trying again helps', async ({ page }) => {

@@ -97,7 +97,7 @@ static void one_answer_of_each_stream_counts(void **state)
             v[swap] = reply("one", rows[i].one, n);
             v[!swap] = reply("two", rows[i].two, m);
             struct fetched f = {0};
-            assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+            assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
             if (profiles_of(&f) != rows[i].profiles) fail_msg("%s: partials", rows[i].name);
             if (!str_is(fetch_missing(&arena, &f), rows[i].missing)) {
                 fail_msg("%s: missing %.*s", rows[i].name, STR(fetch_missing(&arena, &f)));
@@ -113,7 +113,7 @@ static void the_silent_are_named(void **state)
     static const struct said said[] = {{1, "one", false, false, 10}, {2, "two", true, false, 0}};
     struct head_reply v[] = {reply("one", said, 2), {.member = S("two"), .fault = &down}};
     struct fetched f = {0};
-    assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
     // The stream that one holds for two is named by its owner.
     assert_true(str_is(fetch_missing(&arena, &f), "two"));
     err fault = {0};
@@ -130,7 +130,7 @@ static void a_partial_answer_needs_a_part(void **state)
     static const err down = {ERR_UNAVAILABLE, "connection refused"};
     struct head_reply v[] = {{.member = S("one"), .fault = &down}};
     struct fetched f = {0};
-    assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
     err fault = {0};
     assert_false(fetch_verdict(&arena, &f, true, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
@@ -155,7 +155,7 @@ static void codes_that_tell_something_are_kept(void **state)
         const err why = {rows[i].code, "because"};
         struct head_reply v[] = {{.member = S("one"), .fault = &why}};
         struct fetched f = {0};
-        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+        assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
         err fault = {0};
         assert_false(fetch_verdict(&arena, &f, false, &fault));
         assert_int_equal(fault.code, rows[i].wanted);
@@ -171,7 +171,7 @@ static void damaged_replies_count_as_missing(void **state)
         const uint8_t *cut = tail_guard(whole.bytes.p, n);
         struct head_reply v[] = {{.member = S("one"), .bytes = str_make(cut, n)}};
         struct fetched f = {0};
-        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+        assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
         assert_true(f.partial_count <= 1);
         if (f.partial_count == 0 && n > 0) assert_true(f.missing_count > 0);
     }
@@ -211,7 +211,7 @@ static void a_lost_data_directory_marks_and_refuses_nothing(void **state)
         struct head_reply v[] = {one, {.member = S("two"), .fault = &away}};
         struct fetched f = {0};
         err fault = {0};
-        assert_ok(fetch_choose(&arena, &(struct head_replies){v, n}, &f, e));
+        assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = n}, &f, e));
         assert_int_equal(f.missing_count, n);
         assert_int_equal(fetch_lacking(&f), n - 1);
         assert_true(str_contains(fetch_missing(&arena, &f), S("one: data directory 01J")));
@@ -247,7 +247,7 @@ static void member_lists_that_differ_are_said(void **state)
         struct head_reply v[] = {reply_of("one", &one, "one", first),
                                  reply_of("two", &two, rows[i].node, second)};
         struct fetched f = {0};
-        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+        assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
         str missing = fetch_missing(&arena, &f);
         if (!str_is(missing, rows[i].missing)) fail_msg("%s: %.*s", rows[i].name, STR(missing));
         if (missing.n) assert_string_equal(f.why.msg, rows[i].why);
@@ -280,7 +280,7 @@ static void replies_say_which_streams_they_speak_for(void **state)
     struct head_reply v[] = {speaking("two", 5, 0),
                              speaking("one", 3, 9),
                              {.member = S("gone"), .fault = &down, .unlisted = true}};
-    const struct head_replies replies = {v, COUNT(v)};
+    const struct head_replies replies = {.v = v, .n = COUNT(v)};
     assert_false(fetch_serves(&f, (id128){{3}}));
     assert_ok(fetch_choose(&arena, &replies, &f, e));
     assert_int_equal(f.missing_count, 0);  // whoever is in no list may be gone for good
@@ -289,9 +289,46 @@ static void replies_say_which_streams_they_speak_for(void **state)
         bool want = memchr(known, i, sizeof known) != NULL;
         if (fetch_serves(&f, (id128){{i}}) != want) fail_msg("%d", i);
     }
-    const struct head_replies fewer = {v, 1};
+    const struct head_replies fewer = {.v = v, .n = 1};
     assert_ok(fetch_choose(&arena, &fewer, &f, e));  // of the last replies
     assert_false(fetch_serves(&f, (id128){{3}}));
+}
+
+// Registered streams say whose rows are needed.
+static void who_is_away_is_noted_if_streams_say_what_is_needed(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "down"};
+    static const err no = {ERR_FAILED_PRECONDITION, "another cluster"};
+    const char *const known[] = {"two", "three", NULL};
+    const struct said one = {1, "one", false, false, 10};
+    struct head_reply v[] = {
+        reply_of("one", &one, "one", known),
+        {.member = S("gone"), .address = S("h:1"), .fault = &down, .away = true},
+        {.member = S("other"), .address = S("h:2"), .fault = &no}};
+    struct fetched f = {0};
+    for (int i = 0; i < 2; i++) {
+        const struct head_replies replies = {.v = v, .n = COUNT(v), .registered = true};
+        assert_ok(fetch_choose(&arena, &replies, &f, e));
+        assert_int_equal(f.away_count, 1);
+        assert_true(str_is(f.away[0].member, "gone") && str_is(f.away[0].address, "h:1"));
+        assert_true(str_is(fetch_missing(&arena, &f), "other"));  // it lives, and refuses
+    }
+}
+
+// At its old address nobody answers any more, or it answers at both: it is one node.
+static void a_node_at_two_addresses_is_no_twin(void **state)
+{
+    (void)state;
+    const char *const nobody[] = {NULL};
+    const struct said own = {1, "one", false, false, 10};
+    struct head_reply v[] = {reply_of("one", &own, "one", nobody),
+                             reply_of("one", &own, "one", nobody)};
+    v[1].unlisted = true;
+    struct fetched f = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 2}, &f, e));
+    assert_int_equal(f.missing_count, 0);
+    assert_int_equal(f.partial_count, 1);
 }
 
 static void long_lists_are_cut(void **state)
@@ -302,8 +339,8 @@ static void long_lists_are_cut(void **state)
     for (size_t i = 0; i < COUNT(v); i++)
         v[i] = (struct head_reply){.member = arena_printf(&arena, "i%zu", i), .fault = &down};
     struct fetched f = {0};
-    assert_ok(fetch_choose(&arena, &(struct head_replies){v, COUNT(v)}, &f, e));
-    assert_ok(fetch_choose(&arena, &(struct head_replies){v, COUNT(v)}, &f, e));
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = COUNT(v)}, &f, e));
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = COUNT(v)}, &f, e));
     assert_int_equal(f.missing_count, COUNT(v));
     str list = fetch_missing(&arena, &f);
     assert_true(str_starts(list, S("i0, i1, ")));
@@ -343,6 +380,8 @@ int main(void)
         ARENA_TEST(a_lost_data_directory_marks_and_refuses_nothing),
         ARENA_TEST(member_lists_that_differ_are_said),
         ARENA_TEST(replies_say_which_streams_they_speak_for),
+        ARENA_TEST(who_is_away_is_noted_if_streams_say_what_is_needed),
+        ARENA_TEST(a_node_at_two_addresses_is_no_twin),
         ARENA_TEST(long_lists_are_cut),
         ARENA_TEST(names_of_objects_are_few_in_a_header),
     };

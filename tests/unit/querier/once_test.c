@@ -119,7 +119,7 @@ static bool ask_model(const void *transport, struct req *r, str tenant, str mess
                                    .bytes = arena_str(&r->arena, buf_view(&b))};
         buf_release(&b);
     }
-    *out = (struct head_replies){v, HEADS};
+    *out = (struct head_replies){.v = v, .n = HEADS};
     return true;
 }
 

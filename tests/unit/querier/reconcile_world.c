@@ -507,7 +507,7 @@ bool ask_world(const void *transport, struct req *r, str tenant, str message,
                                    .bytes = arena_str(&r->arena, buf_view(&b))};
         buf_release(&b);
     }
-    *out = (struct head_replies){v, HEADS};
+    *out = (struct head_replies){.v = v, .n = HEADS};
     return true;
 }
 

@@ -710,7 +710,8 @@ static bool keep_ask(const void *transport, struct req *r, str tenant, str messa
     if (kept.n == 0) {
         if (!heads_ask(transport, r, tenant, message, out, e)) return false;
         arena_init(&forever, NULL, 1 << 20);
-        kept = (struct head_replies){ARENA_ARRAY(&forever, struct head_reply, out->n), out->n};
+        kept = (struct head_replies){.v = ARENA_ARRAY(&forever, struct head_reply, out->n),
+                                     .n = out->n};
         for (size_t i = 0; i < out->n; i++) {
             kept.v[i].member = out->v[i].member;
             kept.v[i].bytes = arena_str(&forever, out->v[i].bytes);

@@ -101,26 +101,32 @@ static void nodes_have_their_newest_address(void **state)
     assert_int_equal(n, 2);
     assert_true(str_is(v[0].node, "b") && str_is(v[0].address, "h:3") && !v[0].waited);
     assert_true(str_is(v[1].node, "a") && str_is(v[1].address, "h:2"));
-    streams_waited(streams, of(3), true);
+    (void)streams_missed(streams, of(3), 5);
     assert_ok(streams_nodes(streams, &r.arena, &v, &n, e));
     assert_true(v[0].waited && !v[1].waited);
 }
 
-static void who_was_waited_for_is_not_waited_for_again(void **state)
+static void what_was_missed_once_is_known(void **state)
 {
     (void)state;
     enroll(1, "a", "h:1", 1);
     enroll(2, "a", "h:1", 1);
-    streams_waited(streams, of(1), true);
-    streams_waited(streams, of(2), true);
+    enroll(3, "a", "h:1", 1);
+    assert_int_equal(streams_missed(streams, of(1), 10), 10);
+    assert_int_equal(streams_missed(streams, of(2), 20), 20);
+    assert_int_equal(streams_missed(streams, of(3), 30), 30);
+    assert_int_equal(streams_missed(streams, of(1), 40), 10);
     (void)take(0);
-    assert_true(streams_is_waited(streams, of(1)) && streams_is_waited(streams, of(2)));
-    streams_waited(streams, of(1), false);
-    assert_false(streams_is_waited(streams, of(1)));
+    assert_true(streams_is_missed(streams, of(1)) && streams_is_missed(streams, of(2)));
+    streams_answered(streams, of(1));
+    streams_answered(streams, of(9));
+    assert_false(streams_is_missed(streams, of(1)));
+    assert_int_equal(streams_missed(streams, of(1), 50), 50);
+    assert_int_equal(streams_missed(streams, of(3), 50), 30);
     // It is gone, and nothing has to be known of it.
     assert_ok(stream_unregister(store, &r, of(2), e));
     (void)take(clock_mono_ns());
-    assert_false(streams_is_waited(streams, of(2)));
+    assert_false(streams_is_missed(streams, of(2)));
 }
 
 static void *ask(void *arg)
@@ -154,7 +160,7 @@ int main(void)
         CASE(a_list_that_is_new_enough_is_shared),
         CASE(a_store_that_fails_is_told_and_asked_again),
         CASE(nodes_have_their_newest_address),
-        CASE(who_was_waited_for_is_not_waited_for_again),
+        CASE(what_was_missed_once_is_known),
         CASE(many_ask_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ export interface Frames { sent: number; all: number; share: number }
 /** How exact an answer is, as far as the server says so in its headers. */
 export interface Exactness {
   profiles: number | null; exact: string | null; tookMs: number | null; missing: string | null;
+  since: number | null; // ms: something has been missing since then
   frames: Frames | null;
   cut: number | null; // the value of stacks that were cut when they were pushed
 }
@@ -121,6 +122,7 @@ function readExactness(h: Headers): Exactness {
     exact: h.get('Flametree-Exact'),
     tookMs: duration(h.get('Server-Timing')),
     missing: h.get('Flametree-Missing'),
+    since: Date.parse(h.get('Flametree-Missing-Since') ?? '') || null,
     frames: readFrames(h.get('Flametree-Frames')),
     cut: whole(h.get('Flametree-Cut')),
   };

@@ -7,7 +7,7 @@ import { typesOf } from '../choice';
 import { nameTypes, preferredType, unitOf, valueWriter } from '../ptype';
 import { filtersOf, queryText, serviceOf, splitSpans, withFilter, withService, type Matcher, type Query } from '../query';
 import { exact, percent, plural, value } from '../format';
-import { clock, readRange } from '../time';
+import { clock, moment, readRange } from '../time';
 import { FilterEditor } from './FilterEditor';
 import { Icon } from './icons';
 
@@ -107,7 +107,7 @@ export function exactnessWords(of: Exactness, type: string): string[] {
   const said = of.exact === null ? null : describe(of.exact), partly = leavesOut(of), { frames, cut } = of;
   const ofWhat = { nanoseconds: 'time', bytes: 'bytes', count: 'total' }[unitOf(type).unit];
   return [
-    partly && said?.kind === 'good' ? 'totals exact' : said?.words,
+    partly && said?.kind === 'good' ? 'totals exact' : said && of.since !== null ? `${said.words}, since ${clock(of.since)}` : said?.words,
     partly && `frames show ${percent(Math.min(frames!.share, 0.9994))} of the ${ofWhat}`,
     cut !== null && cut > 0 && `${valueWriter(type)(cut)} in stacks cut when pushed`,
     of.profiles !== null && plural(of.profiles, 'profile'),
@@ -119,7 +119,7 @@ function Pill({ of, type }: { of: Exactness; type: string }) {
   const words = [...exactnessWords(of, type), ...(of.tookMs === null ? [] : [`${exact(Math.round(of.tookMs))} ms`])];
   if (words.length === 0) return null;
   const why = [
-    of.missing, partly && `${exact(frames!.sent)} of ${plural(frames!.all, 'frame')} are shown. The sums of the table are of all frames.`, cut ? CUT : '',
+    of.missing, of.since !== null && `Missing since ${moment(of.since)}`, partly && `${exact(frames!.sent)} of ${plural(frames!.all, 'frame')} are shown. The sums of the table are of all frames.`, cut ? CUT : '',
     said?.words.startsWith('edges rounded') && ROUNDED, (of.profiles ?? 0) > 1 && COUNTED,
   ].filter(Boolean).join('\n');
   const kind = said?.kind === 'good' && (partly || cut) ? 'plain' : said?.kind;
