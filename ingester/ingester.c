@@ -4,6 +4,7 @@
 #include "ingester/ingester.h"
 
 #include "flametree/v1/internal.pb-c.h"
+#include "ingester/adopt.h"
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -212,7 +213,9 @@ static bool start(const struct process *process, void **self, err *e)
     // Last but for the duty thread: it needs the log, whose streams it registers.
     ok = ok && streams_start(in, &in->streams, e);
     if (ok) in->roll = streams_roll(in->streams);
+    ok = ok && adopt_start(in, &in->adopt, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+        adopt_stop(in->adopt);
         streams_drain(in->streams);
         streams_stop(in->streams);
         if (in->flush) flush_drain(in->flush, 0);  // ends its thread at once
@@ -293,6 +296,7 @@ static void retire(void *self, uint64_t deadline_mono_ns)
     // before the flush, which then sees every cut closed; from then on pushes are refused.
     // Registrations of streams of which nothing is left in the log go last.
     thread_join(in->duty);
+    adopt_stop(in->adopt);
     wal_drain(in->wal);
     if (in->flush) flush_drain(in->flush, deadline_mono_ns);
     wal_end(in->wal);

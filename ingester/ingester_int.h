@@ -32,6 +32,7 @@ struct ingester {
     struct wal *wal;
     struct flush *flush;        // NULL: no store; cuts are dropped by age
     struct streams *streams;    // NULL: no store
+    struct adopt *adopt;        // NULL: no log in the store
     struct roll *roll;          // of the streams; NULL: none is registered
     struct closings *closings;  // NULL: no store
     char *dir;
@@ -71,6 +72,10 @@ bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, 
 // ---- duties
 // Applies the unread entries of all cuts. (replay.c)
 bool replay_run(struct ingester *in, err *e) MUST_CHECK;
+
+// The same for the cuts of a stream that is being adopted. The head's limit holds, and the calling
+// thread does it alone.
+bool replay_adopted(struct ingester *in, struct cut **cuts, size_t n, err *e) MUST_CHECK;
 
 // The duty thread. (duty.c)
 void *duty_main(void *arg);

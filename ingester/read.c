@@ -9,13 +9,15 @@
 //     4. The cuts and hours that the answer contains are named.
 //     5. The answer says what may be missing, and which members this ingester knows.
 //
-// The answer is for the open stream. It also contains this process's ended streams: every
-// acknowledged row that is in no segment. `serve_as` is ignored, because adoption is not built.
-// model/loose.h handles rows that two ingesters may have.
+// The first answer is for the open stream. It also contains this node's ended streams: every
+// acknowledged row that is in no segment. Each adopted stream has an answer of its own (step 3 and
+// 4 once more), because its owner may be there after all: then the querier takes his. model/loose.h
+// handles rows that two ingesters may have.
 #include "base/fault.h"
 #include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
+#include "ingester/adopt.h"
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -36,6 +38,8 @@ struct read {
     struct mem_budget budget;  // of this query, beside its arena
     struct loose_set listed;
     struct loose_set met;
+    struct wal_served *adopted;  // streams that have an answer of their own
+    size_t adopted_count;
     struct buf *out;
 };
 
@@ -300,7 +304,10 @@ static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
 {
     struct arena *a = &r->req->arena;
     size_t n = r->ask->n_loose;
-    assert(!r->query.listed && !r->query.met);
+    loose_release(&r->listed);
+    loose_release(&r->met);
+    r->query.listed = NULL;
+    r->query.met = NULL;
     loose_init(&r->listed, a, &r->budget, SIZE_MAX);
     loose_init(&r->met, a, &r->budget, SIZE_MAX);
     if (n == 0) {
@@ -347,6 +354,10 @@ static bool put_cuts(struct read *r, err *e)
         return false;
     }
     assert(n == 0 || refs);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (refs[i].adopted == r->query.adopted) refs[kept++] = refs[i];
+    n = kept;
     if (r->in->flush) {
         flush_names(r->in->flush, r->query.tenants, r->query.tenant_count, refs, &n);
         if (!flush_sure(r->in->flush, r->query.tenants, r->query.tenant_count, refs, n, e)) {
@@ -385,20 +396,37 @@ static void put_served(struct buf *out, id128 stream, int64_t oldest_ns)
     pb_end(out, mark);
 }
 
+// The streams as wal_serves has them, without those for which there is no memory at this moment.
+static bool list_served(struct read *r, struct wal_served **v, size_t *n, err *e)
+{
+    size_t cap = wal_serves(r->in->wal, NULL, 0) + 2;
+    *v = ARENA_ARRAY(&r->req->arena, struct wal_served, cap);
+    if (!*v) return arena_fail(&r->req->arena, e);
+    *n = wal_serves(r->in->wal, *v, cap);
+    // More than two at once: the querier waits and asks again.
+    if (*n > cap) *n = 0;
+    return true;
+}
+
+// An adopted stream is served only if it has an answer here: it may have come since.
+static bool is_answered(const struct read *r, const struct wal_served *s)
+{
+    bool is = s->adopted == 0;
+    for (size_t i = 0; i < r->adopted_count && !is; i++)
+        is = r->adopted[i].adopted == s->adopted;
+    return is;
+}
+
 // Names the streams of which nothing is missing in the answer: those of the log, the next one, and
 // those that have ended and are still registered, which have nothing that is not in segments.
 static bool put_serves(struct read *r, err *e)
 {
     struct arena *a = &r->req->arena;
-    struct wal *wal = r->in->wal;
-    size_t cap = wal_serves(wal, NULL, 0) + 2;
-    struct wal_served *v = ARENA_ARRAY(a, struct wal_served, cap);
-    if (!v) return arena_fail(a, e);
-    size_t n = wal_serves(wal, v, cap);
-    // More than two at once: the querier waits and asks again.
-    if (n > cap) n = 0;
+    struct wal_served *v = NULL;
+    size_t n = 0;
+    if (!list_served(r, &v, &n, e)) return false;
     for (size_t i = 0; i < n; i++)
-        put_served(r->out, v[i].stream, v[i].oldest_ns);
+        if (is_answered(r, &v[i])) put_served(r->out, v[i].stream, v[i].oldest_ns);
     id128 *ids = NULL;
     size_t count = 0;
     if (!r->in->roll) return true;
@@ -449,6 +477,39 @@ static bool read_refresh(struct read *r, err *e)
     return flush_refresh(r->in->flush, r->req, r->query.tenants, r->query.tenant_count, refs, n, e);
 }
 
+static bool is_damaged(const struct read *r, id128 stream)
+{
+    id128 v[WAL_DAMAGED_MAX];
+    size_t n = wal_damaged(r->in->wal, v);
+    bool is = false;
+    for (size_t i = 0; i < n && !is; i++)
+        is = id128_eq(v[i], stream);
+    return is;
+}
+
+static bool find_adopted(struct read *r, err *e)
+{
+    size_t n = 0;
+    if (!list_served(r, &r->adopted, &n, e)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (r->adopted[i].adopted) r->adopted[r->adopted_count++] = r->adopted[i];
+    return true;
+}
+
+// The answer of one adopted stream.
+static bool put_adopted(struct read *r, const struct wal_served *s, err *e)
+{
+    const struct wal_stream info = {.id = s->stream, .state = "adopted"};
+    size_t mark = pb_begin(r->out, 1);
+    r->query.adopted = s->adopted;
+    put_stream(r->out, 1, &info, r->in->process->id);
+    pb_put_u64_opt(r->out, 2, !is_damaged(r, s->stream));
+    bool ok = read_loose(r, &info, e) && put_partial(r, e) && put_cuts(r, e);
+    r->query.adopted = 0;
+    pb_end(r->out, mark);
+    return ok;
+}
+
 // Cuts are named after their rows were added up. Rows that come meanwhile may be in the answer or
 // not, but no row is in it whose cut is not named: the querier takes cuts without a name from
 // segments, and would count such a row twice.
@@ -456,13 +517,15 @@ static bool answer(struct read *r, err *e)
 {
     size_t mark = pb_begin(r->out, 1);
     head_pin(r->in->head);
-    // From here to the unpin no cut is dropped, so a cut's rows are in this answer or were gone
-    // before.
-    bool ok = put_own_stream(r, e);
+    // From here to the unpin no cut is dropped or revealed, so a cut's rows are in this answer or
+    // were gone before.
+    bool ok = find_adopted(r, e) && put_own_stream(r, e);
     pb_put_u64(r->out, 2, 1);
     ok = ok && put_partial(r, e) && put_cuts(r, e);
-    head_unpin(r->in->head);
     pb_end(r->out, mark);
+    for (size_t i = 0; ok && i < r->adopted_count; i++)
+        ok = put_adopted(r, &r->adopted[i], e);
+    head_unpin(r->in->head);
     // Outside the pin, which must be short: readers hold up the drop of flushed rows.
     put_damaged(r);
     return ok && put_serves(r, e) && put_members(r, e) && buf_ok(r->out, e);
@@ -501,5 +564,10 @@ bool ingester_streams(void *service, struct http_exchange *x, str message, struc
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t i = 0; i < n; i++)
         put_stream(out, 1, &v[i], in->process->id);
+    adopt_put(in->adopt, out);
+    id128 *had = NULL;
+    if (!wal_all_streams(in->wal, &x->req.arena, &had, &n, e)) return false;
+    for (size_t i = 0; i < n; i++)
+        pb_put_bytes(out, 3, str_make(had[i].b, sizeof had[i].b));
     return buf_ok(out, e);
 }

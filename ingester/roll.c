@@ -88,6 +88,9 @@ bool roll_saw(struct roll *l, const struct registered *list, err *e)
     for (size_t i = 0; i < list->n; i++) {
         const struct registered_stream *s = &list->v[i];
         if (!id128_eq(s->directory, l->own.directory) || !str_eq(s->node, l->own.node)) continue;
+        // Of a log in the store an earlier process may have written more than this directory knows:
+        // what the log does not have is adopted (adopt.h).
+        if (s->log == STREAM_LOG_OBJECT && !id128_eq(s->boot, l->own.boot)) continue;
         // Nothing is acknowledged in a stream of an earlier process any more, so it need not
         // settle.
         const struct rolled row = {.stream = s->stream,

@@ -48,6 +48,7 @@ struct lost {
     int64_t oldest_ns;
     int64_t from_ns;
     int64_t until_ns;      // wall clock when it took the last profiles; INT64_MAX: it may take more
+    bool in_store;         // all its logs are there: nothing is lost with it
     char about[300];       // of its notice
     char text[LOST_TEXT];  // in answers
 };
@@ -57,8 +58,8 @@ struct streams {
     pthread_t thread;
     int64_t boot_wall_ns;
     struct roll roll;
+    struct registered list;  // the thread's; others read it with the lock
     // The thread's.
-    struct registered list;
     bool cleared;          // objects of former programs are gone
     id128 seen[LOST_MAX];  // other directories that it has seen
     size_t seen_count;
@@ -203,12 +204,14 @@ static void join(struct lost *v, size_t *n, const struct registered_stream *o)
     if (!l) {
         l = &v[(*n)++];
         *l = (struct lost){.directory = o->directory,
+                           .in_store = true,
                            .newest_ns = INT64_MIN,
                            .oldest_ns = INT64_MAX,
                            .from_ns = INT64_MAX};
     }
     // Streams are in the order of their beginnings, so the last one has the newest address.
     l->address = o->address;
+    l->in_store = l->in_store && o->log == STREAM_LOG_OBJECT;
     l->newest_ns = MAX(l->newest_ns, o->made_ns);
     l->oldest_ns = MIN(l->oldest_ns, o->made_ns);
     l->from_ns = MIN(l->from_ns, o->rows_from_ns);
@@ -234,6 +237,19 @@ static bool is_other(const struct streams *s, const struct registered_stream *o)
     return str_eq(o->node, me(s)->node) && !id128_eq(o->directory, me(s)->directory);
 }
 
+// Takes out directories whose logs are in the store and that no process has: their streams are
+// adopted (adopt.h).
+static size_t keep_lost(struct streams *s, struct arena *a, struct lost *v, size_t n)
+{
+    size_t kept = 0;
+    struct node_identity who;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].in_store && !is_alive(s, v[i].address, v[i].directory, &who, a)) continue;
+        v[kept++] = v[i];
+    }
+    return kept;
+}
+
 static bool list(struct streams *s, struct req *r, bool *done, err *e)
 {
     struct registered list;
@@ -243,8 +259,11 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
         registered_release(&list);
         return false;
     }
-    registered_release(&s->list);
+    lock_take(&s->lock);  // streams_others reads it
+    struct registered former = s->list;
     s->list = list;
+    lock_give(&s->lock);
+    registered_release(&former);
     // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
@@ -255,6 +274,7 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
         join(lost, &n, o);
         s->after_ns = MAX(s->after_ns, o->made_ns);
     }
+    n = keep_lost(s, &r->arena, lost, n);
     for (size_t i = 0; i < n; i++)
         meet(s, &lost[i]);
     // Told only once it is in the store that this directory is in use after the other one.
@@ -523,8 +543,8 @@ static const char *log_text(uint32_t log)
 static void put_registration(struct streams *s, const struct registered_stream *o,
                              const struct wal_served *mine, struct buf *out)
 {
-    bool own = id128_eq(o->directory, me(s)->directory);
-    const char *state = "held";
+    bool own = id128_eq(o->directory, me(s)->directory) || mine;
+    const char *state = mine && mine->adopted ? "adopted" : "held";
     buf_byte(out, '{');
     put_id(out, "stream", o->stream);
     buf_z(out, ",\"node\":");
@@ -565,6 +585,24 @@ bool streams_print(struct streams *s, struct req *r, struct buf *out, err *e)
     buf_z(out, "]}\n");
     registered_release(&list);
     return ok && buf_ok(out, e);
+}
+
+bool streams_others(struct streams *s, struct arena *a, struct registered_stream **v, size_t *n,
+                    err *e)
+{
+    lock_take(&s->lock);
+    const struct registered *list = &s->list;
+    *v = ARENA_ARRAY(a, struct registered_stream, list->n + 1);
+    *n = 0;
+    for (size_t i = 0; *v && i < list->n; i++) {
+        struct registered_stream o = list->v[i];
+        if (o.node.n == 0 || id128_eq(o.boot, me(s)->boot)) continue;
+        o.node = arena_str(a, o.node);
+        o.address = arena_str(a, o.address);
+        (*v)[(*n)++] = o;
+    }
+    lock_give(&s->lock);
+    return arena_ok(a, e);
 }
 
 void streams_gauges(struct streams *s)

@@ -9,7 +9,8 @@
 //     of this directory               all is well
 //     of another one that is alive    two processes have this id: notice node.twin, raised by both
 //     of another one, not alive       a data directory is gone (not mounted, mistyped, lost), with
-//                                     the rows that were not flushed: notice node.lost
+//                                     the rows that were not flushed: notice node.lost. Not if its
+//                                     logs are in the store: then they are adopted (adopt.h)
 //
 // Answers about times whose rows may be lost say so, until a person puts the directory back (its
 // process takes the registrations back when all is flushed) or accepts the loss (`flametree stream
@@ -63,6 +64,11 @@ struct forget {
 // Deletes registrations; *n says how many. Fails with failed_precondition if a running process
 // answers for the stream or has the directory, and with not_found if there is none to delete.
 bool streams_forget(struct streams *s, struct req *r, const struct forget *what, size_t *n,
+                    err *e) MUST_CHECK;
+
+// The registrations of other processes, as the last list had them; the arena's.
+struct registered_stream;
+bool streams_others(struct streams *s, struct arena *a, struct registered_stream **v, size_t *n,
                     err *e) MUST_CHECK;
 
 void streams_gauges(struct streams *s);

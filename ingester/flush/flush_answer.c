@@ -222,7 +222,7 @@ static const char *cut_state(const struct wal_cut *w, const struct closed_cut *c
 
 static void print_cut(struct flush *f, struct buf *out, const struct wal_cut *w)
 {
-    struct wal_ref ref = {w->stream, w->number, 0, 0};
+    struct wal_ref ref = {w->stream, w->number, 0, 0, 0};
     const struct closed_cut *c = find_cut(f, &ref);
     char stream[ULID_TEXT];
     ulid_print(w->stream, stream);

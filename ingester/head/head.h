@@ -155,6 +155,14 @@ void head_exclude(struct head *h, const struct head_removal *what);
 void head_admit(struct head *h);
 size_t head_remove(struct head *h);  // how many
 
+// Cuts of an adopted stream (wal.h) are hidden while their rows come:
+//
+//     head_adopts   before the first row of a hidden cut comes
+//     head_reveal   from then on readers count the rows of these cuts, all at once. Waits for the
+//                   readers that are inside
+void head_adopts(struct head *h);
+void head_reveal(struct head *h, struct cut *const *cuts, size_t n);
+
 // Frees services that were replaced by a copy and have no readers any more. Any thread, now and
 // then.
 void head_tidy(struct head *h);
@@ -191,6 +199,7 @@ struct head_query {
     struct loose_set *met;           // the first: loose rows that count are noted here
     const struct hide *hides;        // deletions whose rows do not count
     size_t hide_count;
+    uint32_t adopted;  // only rows of this adopted stream (wal.h); 0: of the streams of this node
 };
 #define LOOSE_MINE 1u
 

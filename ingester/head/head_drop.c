@@ -278,3 +278,25 @@ size_t head_remove(struct head *h)
     pthread_rwlock_unlock(&h->removing);
     return rows;
 }
+
+// ---- cuts of adopted streams
+
+// Never taken back: of the rows that are there from now on some may not count, so readers look at
+// each of them.
+void head_adopts(struct head *h)
+{
+    lock_politely(&h->drops);
+    if (!h->adopts) atomic_fetch_add_explicit(&h->dropping, 1, memory_order_relaxed);
+    h->adopts = true;
+    pthread_rwlock_unlock(&h->drops);
+}
+
+void head_reveal(struct head *h, struct cut *const *cuts, size_t n)
+{
+    lock_politely(&h->drops);
+    assert(h->adopts);
+    for (size_t i = 0; i < n; i++)
+        atomic_store_explicit(&cuts[i]->hidden, false,
+                              memory_order_relaxed);  // ordered by the lock
+    pthread_rwlock_unlock(&h->drops);
+}

@@ -159,6 +159,7 @@ struct head {
     struct cond turned;
     uint64_t turn;   // how many were published or abandoned
     bool remembers;  // what is dropped stays known for a while; set at the start
+    bool adopts;     // cuts of adopted streams may be there; with `drops` for writing
     struct recent_ids recent_ids;
     struct translations translations;
 };
@@ -225,13 +226,17 @@ bool head_stage_logged(struct service_head *s, struct arena *a, const struct bat
 bool row_is_meant(const struct head_removal *what, const struct service_head *s, uint32_t series,
                   const struct row *row);
 
-// Whether a row still counts: rows of a dropped cut do not, nor do concealed ones, even if the drop
-// or removal has not reached them. With the head held (head_pin).
-static inline bool row_is_there(const struct service_head *s, uint32_t series,
-                                const struct row *row)
+// Whether a row counts for a query: it is of the streams that are asked for. Rows of a dropped cut
+// do not count, nor do concealed ones, even if the drop or removal has not reached them; nor those
+// of a cut that is hidden. With the head held (head_pin).
+static inline bool row_is_there(const struct head_query *q, const struct service_head *s,
+                                uint32_t series, const struct row *row)
 {
+    const struct cut *c = row->cut;
+    if (c->adopted != q->adopted) return false;
     // Ordered by head.drops.
-    if (atomic_load_explicit(&row->cut->dropped, memory_order_relaxed)) return false;
+    if (atomic_load_explicit(&c->dropped, memory_order_relaxed)) return false;
+    if (atomic_load_explicit(&c->hidden, memory_order_relaxed)) return false;
     const struct head_removal *what =
         atomic_load_explicit(&s->head->concealed, memory_order_relaxed);
     return !what || !row_is_meant(what, s, series, row);

@@ -6,7 +6,7 @@
 static bool is_seen(const struct head_walk *w, const struct service_head *s, uint32_t series,
                     const struct row *row)
 {
-    return row_is_there(s, series, row) && !walk_hides(w, series, row);
+    return row_is_there(w->query, s, series, row) && !walk_hides(w, series, row);
 }
 
 // Whether a row in the range counts. From the newest on: while an old cut is dropped its rows, the

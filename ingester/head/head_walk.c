@@ -161,7 +161,7 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
                  const struct row *row)
 {
     const struct head_query *q = w->query;
-    if (!row_by(row, w->turn) || !row_is_there(s, series, row)) return false;
+    if (!row_by(row, w->turn) || !row_is_there(q, s, series, row)) return false;
     if (walk_hides(w, series, row)) return false;
     // The first question counts every row and notes the loose ones; the second counts a listed row
     // only at its keeper.

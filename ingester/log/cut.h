@@ -58,6 +58,8 @@ struct cut {
     uint64_t first_object;  // of a log in the object store: the numbers of its objects,
     uint64_t last_object;
     int64_t until_boot_ns;  // and until when they must stay
+    uint32_t adopted;       // which adopted stream it is of (wal.h); 0: of one of this node
+    atomic_bool hidden;     // of a log that is being adopted: no reader counts its rows yet
     atomic_bool dropped;    // its rows have left the head, or are leaving: no reader counts them
     struct lock lock;       // of hours
     struct cut_hours hours;

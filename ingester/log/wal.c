@@ -343,10 +343,12 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max)
 size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max)
 {
     lock_take(&w->lock);
-    size_t n = w->cut_count;
-    for (size_t i = 0; i < MIN(n, max); i++) {
+    size_t n = 0;
+    for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
-        out[i] = (struct wal_cut){.cut = c,
+        if (atomic_load_explicit(&c->hidden, memory_order_relaxed)) continue;
+        if (n++ >= max) continue;
+        out[n - 1] = (struct wal_cut){.cut = c,
                                   .stream = c->stream,
                                   .number = c->number,
                                   .bytes = c->bytes,
@@ -372,7 +374,7 @@ static bool add_refs(struct cut *c, struct arena *a, int64_t first, int64_t last
         got = cut_hours_within(c, first, last, hours, COUNT(hours));
         if (!arena_grow(a, refs, cap, *n + got, sizeof **refs)) return false;
         for (size_t i = 0; i < got; i++)
-            (*refs)[(*n)++] = (struct wal_ref){c->stream, c->number, hours[i], 0};
+            (*refs)[(*n)++] = (struct wal_ref){c->stream, c->number, hours[i], 0, c->adopted};
         if (got) first = hours[got - 1] + 1;
     }
     return true;
@@ -388,6 +390,7 @@ bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_h
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
         if (atomic_load_explicit(&c->dropped, memory_order_relaxed)) continue;
+        if (atomic_load_explicit(&c->hidden, memory_order_relaxed)) continue;
         if (!add_refs(c, a, first_hour, last_hour, refs, &cap, n)) break;
     }
     lock_give(&w->lock);

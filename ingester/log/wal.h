@@ -185,6 +185,32 @@ bool wal_is_unread(const struct cut *c);
 // then the next call begins anew.
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
 
+// ---- streams of other processes (only a log in the object store)
+//
+// A stream whose process is gone is taken over: it is sealed, and its log becomes a part of this
+// one. Each adopted stream has a number, which its cuts have too, so that answers give its rows by
+// themselves: its owner may be alive after all, and answer for it as well.
+//
+//     wal_adopt      its cuts come, hidden. The caller reads them, then reveals their rows
+//                    (head_reveal)
+//     wal_adopted    it is a stream of this log from now on
+//     wal_let_go     or it is none: its rows have left the head, its cuts are freed
+//
+// One thread at a time. Between the first and the last of them no other function names the stream.
+
+// Fails with already_exists if the log has the stream, with resource_exhausted if its log is larger
+// than most_bytes, with data_loss if it is damaged, or as the store or the log says. *cuts is the
+// arena's; the cuts are the log's.
+bool wal_adopt(struct wal *w, id128 stream, size_t most_bytes, struct arena *a, struct cut ***cuts,
+               size_t *n, err *e) MUST_CHECK;
+void wal_adopted(struct wal *w, id128 stream);
+void wal_let_go(struct wal *w, id128 stream);
+
+// Whether it is a stream of this log, one that is being adopted included.
+bool wal_has_stream(struct wal *w, id128 stream);
+// All of them; the arena's.
+bool wal_all_streams(struct wal *w, struct arena *a, id128 **v, size_t *n, err *e) MUST_CHECK;
+
 // ---- cuts
 // Copies at most max pointers to its cuts, oldest stream and cut first; returns how many there are.
 size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
@@ -216,6 +242,7 @@ struct wal_ref {
     uint64_t cut;
     int64_t hour;
     uint32_t first_part;  // 0 here; flush_names (flush.h) raises it
+    uint32_t adopted;     // as in the cut
 };
 bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_hour,
               struct wal_ref **refs, size_t *n, err *e) MUST_CHECK;
@@ -265,7 +292,8 @@ struct wal_served {
     int64_t newest_boot_ns;  // the same of the newest entry; 0: it has none
     bool open;
     bool planned;
-    bool held;  // it has a cut with entries
+    bool held;         // it has a cut with entries
+    uint32_t adopted;  // not 0: another process wrote it (wal_adopt)
 };
 size_t wal_serves(struct wal *w, struct wal_served *out, size_t max);
 

@@ -121,8 +121,9 @@ struct wal_home {
     // cut; cuts without entries are taken out afterwards.
     bool (*go_over)(struct wal *w, const struct wal_stream *own, bool held, err *e);
     // The i-th stream, the oldest first, that has an end to come where the log is kept, even if the
-    // tables have nothing of it; false: there are not so many. With w->lock. NULL: there are none.
-    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream);
+    // tables have nothing of it; false: there are not so many. *adopted: as in a cut. With w->lock.
+    // NULL: there are none.
+    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
     // was written.
     bool (*write)(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e);

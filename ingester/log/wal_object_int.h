@@ -13,13 +13,15 @@
 // A stream of this node that has objects in the store. It is in the file of streams.
 struct owned {
     id128 id;
-    uint64_t top;  // number of its newest object, a seal left aside
-    bool ended;    // it is not the open one
-    bool sealed;   // a seal holds
-    bool old;      // of an earlier process
-    bool found;    // and its cuts are in the tables
-    bool unread;   // or it is damaged, and stays as it is
-    bool covered;  // all its cuts are, and the file says so
+    uint64_t top;      // number of its newest object, a seal left aside
+    bool ended;        // it is not the open one
+    bool sealed;       // a seal holds
+    bool old;          // of an earlier process
+    bool found;        // and its cuts are in the tables
+    bool unread;       // or it is damaged, and stays as it is
+    bool covered;      // all its cuts are, and the file says so
+    uint32_t adopted;  // not 0: another process wrote it (wal_object_adopt.c)
+    bool reading;      // and it is not read yet
 };
 
 // A cut that the head has dropped, and whose objects are still there.
@@ -48,7 +50,8 @@ struct wal_objects {
     struct owned *streams;
     size_t stream_count;
     size_t stream_cap;
-    struct gone *gone;  // by stream, then cut
+    uint32_t adoptions;  // so far
+    struct gone *gone;   // by stream, then cut
     size_t gone_count;
     size_t gone_cap;
 };
@@ -64,10 +67,16 @@ void objects_note_landed(struct wal *w, struct cut *c);
 // ---- wal_object_streams.c
 bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
 bool objects_find(struct wal *w, err *e) MUST_CHECK;
+// Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden, and
+// have most_bytes at most (resource_exhausted). *s is a copy.
+bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, struct req *r,
+                         err *e) MUST_CHECK;
+// Takes the cuts of a stream out of the tables again. The head has no rows of them.
+void objects_forget_half(struct wal *w, id128 stream);
 void objects_free(struct wal *w);  // idempotent
 // Writes the file of streams. With the lead, or before appends begin.
 bool objects_note_streams(struct wal *w, err *e) MUST_CHECK;
 void objects_tidy(struct wal *w);
-bool objects_unfinished(const struct wal *w, size_t i, id128 *stream);
+bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
 bool objects_drop_cut(struct wal *w, struct cut *c, err *e) MUST_CHECK;
 void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_too);

@@ -57,6 +57,7 @@ bool objects_note_streams(struct wal *w, err *e)
     lock_take(&w->lock);
     for (size_t i = 0; i < o->stream_count; i++) {
         char id[ULID_TEXT];
+        if (o->streams[i].adopted) continue;
         ulid_print(o->streams[i].id, id);
         buf_printf(&text, "%s%s\n", id, o->streams[i].covered ? " covered" : "");
     }
@@ -157,15 +158,33 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
     struct cut *c = cut_new(s->id, found->cut, e);
     if (!c) return false;
     describe(w, c, found);
+    c->adopted = s->adopted;
+    atomic_store(&c->hidden, s->adopted != 0);
     lock_take(&w->lock);
-    wal_add_cut(w, c);
-    w->bytes += c->bytes;
-    wal_note_seq(w, c->stream, c->last_seq);
+    // While the log is read anew nobody adds cuts. An adopted stream is in no table of streams: the
+    // last one there is the open one.
+    bool ok = !s->adopted || wal_admits(w, e);
+    if (ok) {
+        wal_add_cut(w, c);
+        w->bytes += c->bytes;
+        if (!s->adopted) wal_note_seq(w, c->stream, c->last_seq);
+    }
     lock_give(&w->lock);
-    return true;
+    if (!ok) cut_free(c);
+    return ok;
 }
 
-static bool find_stream(struct wal *w, struct owned *s, struct req *r, err *e)
+static bool fits(const struct object_log_survey *survey, size_t most_bytes, err *e)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < survey->n; i++)
+        if (survey->cuts[i].whole) bytes += survey->cuts[i].bytes;
+    return bytes <= most_bytes ||
+           err_set(e, ERR_RESOURCE_EXHAUSTED, "its log has %llu bytes, and there is memory for %zu",
+                   (unsigned long long)bytes, most_bytes);
+}
+
+bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, struct req *r, err *e)
 {
     struct store *store = w->options.store;
     struct object_log_survey survey;
@@ -175,18 +194,18 @@ static bool find_stream(struct wal *w, struct owned *s, struct req *r, err *e)
     s->sealed = true;
     s->top = number - 1;
     if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
+    if (!fits(&survey, most_bytes, e)) return false;
     for (size_t i = 0; i < survey.n; i++)
         if (!take_cut(w, s, &survey.cuts[i], e)) return false;
     s->found = true;
     return true;
 }
 
-static void tell_unread(struct wal *w, struct owned *s, const err *why)
+static void tell_unread(struct wal *w, const struct owned *s, const err *why)
 {
     char stream[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
     ulid_print(s->id, stream);
-    s->unread = true;
     log_error(NULL, "log.stream_unread", "stream=%s fault=%s then=\"%s\"", stream,
               log_quote(text, str_of(why->msg)), "it stays as it is, and answers miss it");
     lock_take(&w->lock);
@@ -204,8 +223,7 @@ bool objects_open(struct wal *w, err *e)
     return read_streams(w, e);
 }
 
-// Cuts of a stream that was found by half: memory was short. They are found again.
-static void forget_half(struct wal *w, id128 stream)
+void objects_forget_half(struct wal *w, id128 stream)
 {
     struct wal_objects *o = w->objects;
     size_t kept = 0;
@@ -227,24 +245,47 @@ static void forget_half(struct wal *w, id128 stream)
     lock_give(&w->lock);
 }
 
-bool objects_find(struct wal *w, err *e)
+// A copy of a stream that is to be found; false: there is none.
+static bool next_unfound(struct wal *w, struct owned *s)
+{
+    const struct wal_objects *o = w->objects;
+    bool is = false;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < o->stream_count && !is; i++) {
+        *s = o->streams[i];
+        is = s->old && !s->found && !s->unread && !s->adopted;
+    }
+    lock_give(&w->lock);
+    return is;
+}
+
+static void note_found(struct wal *w, const struct owned *s)
 {
     struct wal_objects *o = w->objects;
-    for (size_t i = 0; i < o->stream_count; i++) {
+    lock_take(&w->lock);
+    for (size_t i = 0; i < o->stream_count; i++)
+        if (id128_eq(o->streams[i].id, s->id)) o->streams[i] = *s;
+    lock_give(&w->lock);
+}
+
+bool objects_find(struct wal *w, err *e)
+{
+    struct owned s;
+    while (next_unfound(w, &s)) {
         struct req r;
         err why = {0};
-        struct owned *s = &o->streams[i];
-        if (!s->old || s->found || s->unread) continue;
         objects_req(w, &r, OBJECTS_READ_NS);
-        bool ok = find_stream(w, s, &r, &why);
+        bool ok = objects_find_stream(w, &s, SIZE_MAX, &r, &why);
         req_release(&r);
-        if (ok) continue;
-        forget_half(w, s->id);
-        if (why.code != ERR_DATA_LOSS) {
+        // If it was found by half, because memory was short, it is found again.
+        if (!ok) objects_forget_half(w, s.id);
+        if (!ok && why.code != ERR_DATA_LOSS) {
             *e = why;
             return err_wrap(e, "log of an earlier process");
         }
-        tell_unread(w, s, &why);
+        s.unread = !ok;
+        if (!ok) tell_unread(w, &s, &why);
+        note_found(w, &s);
     }
     return true;
 }
@@ -284,14 +325,16 @@ void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_t
 
 // One that is covered has nothing but objects to be deleted. One that cannot be read is told as
 // damage, and has no end.
-bool objects_unfinished(const struct wal *w, size_t i, id128 *stream)
+bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted)
 {
     const struct wal_objects *o = w->objects;
     size_t at = 0;
     assert(lock_is_mine(&w->lock));
     for (size_t k = 0; k < o->stream_count; k++) {
-        if (o->streams[k].covered || o->streams[k].unread) continue;
-        *stream = o->streams[k].id;
+        const struct owned *s = &o->streams[k];
+        if (s->covered || s->unread || s->reading) continue;
+        *stream = s->id;
+        *adopted = s->adopted;
         if (at++ == i) return true;
     }
     return false;
@@ -442,7 +485,8 @@ void objects_tidy(struct wal *w)
     for (size_t i = 0; (ok || !ends) && stream_at(w, i, &s);) {
         bool covered = false;
         bool empty = false;
-        bool known = !s.old || s.found;  // else it may have cuts that nobody has seen
+        // Else it may have cuts that nobody has seen.
+        bool known = (!s.old || s.found) && !s.reading;
         s.ended = s.ended || ends;
         ok = !known || s.sealed || !s.ended || seal_ended(w, &s, limit_ns);
         ok = ok && (!known || trim_stream(w, &s, limit_ns, &covered, &empty));

@@ -180,10 +180,11 @@ static bool has_stream(const struct wal *w, id128 stream)
 static size_t put_unfinished(const struct wal *w, struct wal_served *out)
 {
     id128 stream;
+    uint32_t adopted = 0;
     size_t n = 0;
-    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream); i++) {
+    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream, &adopted); i++) {
         if (has_stream(w, stream)) continue;
-        if (out) out[n] = (struct wal_served){.stream = stream};
+        if (out) out[n] = (struct wal_served){.stream = stream, .adopted = adopted};
         n++;
     }
     return n;
@@ -193,7 +194,8 @@ static size_t put_unfinished(const struct wal *w, struct wal_served *out)
 static void hold_unfinished(const struct wal *w, struct wal_served *v, size_t n)
 {
     id128 stream;
-    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream); i++) {
+    uint32_t adopted = 0;
+    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream, &adopted); i++) {
         for (size_t k = 0; k < n; k++)
             v[k].held = v[k].held || id128_eq(v[k].stream, stream);
     }

@@ -175,6 +175,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
         replies[i].member = members[i].id;
         replies[i].address = members[i].address;
         replies[i].unlisted = i >= listed;
+        replies[i].alone = str_starts(members[i].address, S("unix:"));
         bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
         members_note_call(t->members, MEMBER_INGESTER, members[i].id, &calls[i], &fault);
         if (!ok) {
@@ -198,6 +199,7 @@ struct stream_row {
     str member;  // whose reply has it
     str partial;
     str bytes;      // of the answer
+    size_t reply;   // its number
     bool answered;  // false: only held
     bool complete;
 };
@@ -297,9 +299,10 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
     return pb_done(&r, e);
 }
 
-static bool read_reply(struct arena *a, const struct head_reply *reply, struct stream_rows *rows,
-                       err *e)
+static bool read_reply(struct arena *a, const struct head_replies *replies, size_t i,
+                       struct stream_rows *rows, err *e)
 {
+    const struct head_reply *reply = &replies->v[i];
     struct pb_reader r = pb_reader(reply->bytes);
     while (pb_next(&r)) {
         if (r.type != PB_BYTES || (r.field != 1 && r.field != 2)) continue;
@@ -309,6 +312,7 @@ static bool read_reply(struct arena *a, const struct head_reply *reply, struct s
         struct stream_row *row = &rows->v[rows->n++];
         *row = (struct stream_row){.member = reply->member,
                                    .bytes = r.bytes,
+                                   .reply = i,
                                    .answered = r.field == 1};
         if (r.field == 1 ? !read_stream_answer(r.bytes, row, e)
                          : !read_stream_info(r.bytes, row, e)) {
@@ -493,6 +497,22 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
+// Whoever is in no list may be gone for good: then its streams are missed, or nothing. The same of
+// a member that is away or starts, where the streams are known: it acknowledges nothing in a stream
+// that is not in a list of a second ago, unless it is alone (ingester.stream_settle). An error that
+// tells the client something is told.
+static bool take_fault(struct arena *a, bool registered, const struct head_reply *reply,
+                       struct fetched *out, err *e)
+{
+    if (reply->unlisted) return true;
+    bool gone = reply->away || reply->fault->code == ERR_UNAVAILABLE;
+    if (!registered || reply->alone || !gone)
+        return fetch_miss(a, out, reply->member, reply->fault, e);
+    out->away[out->away_count++] =
+        (struct fetched_away){reply->member, reply->address, reply->fault};
+    return true;
+}
+
 // Adds the rows of reply i; a reply that cannot be read is a member missed.
 static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
                        struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
@@ -502,15 +522,8 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
-    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
-    if (reply->fault && reply->unlisted) return true;
-    if (reply->fault && reply->away && replies->registered) {
-        out->away[out->away_count++] =
-            (struct fetched_away){reply->member, reply->address, reply->fault};
-        return true;
-    }
-    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
-    if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
+    if (reply->fault) return take_fault(a, replies->registered, reply, out, e);
+    if (read_reply(a, replies, i, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
         find_own(&speakers[i], rows, before);
         out->stores |= speakers[i].stores;
         return check_twin(a, replies, speakers, i, out, e);
@@ -556,6 +569,48 @@ bool fetch_lacks(const struct fetched *f, str name)
     return is_missing(f, name);
 }
 
+// ---- streams that were adopted
+
+static bool names_cut_of(str answer, id128 stream)
+{
+    struct pb_reader r = pb_reader(answer);
+    struct fetched_cut cut;
+    err ignored = {0};  // such an answer has been read before
+    while (pb_next(&r)) {
+        cut = (struct fetched_cut){0};
+        if (r.field != 3 || r.type != PB_BYTES || !read_cut(r.bytes, &cut, &ignored)) continue;
+        if (id128_eq(cut.stream, stream)) return true;
+    }
+    return false;
+}
+
+static bool speaks_for(const struct speaker *s, id128 stream)
+{
+    for (size_t i = 0; i < s->served_count; i++)
+        if (id128_eq(s->served[i], stream)) return true;
+    return false;
+}
+
+// An answer for a stream that its ingester has adopted does not count if the owner is there after
+// all: the answer for the owner's open stream has these rows as well, or they are in segments.
+static bool is_needless(const struct stream_row *row, const struct stream_rows *rows,
+                        const struct speaker *speakers, size_t n)
+{
+    if (!row->answered || id128_eq(row->stream, speakers[row->reply].own)) return false;
+    for (size_t k = 0; k < n; k++) {
+        bool adopts = false;
+        bool has = speaks_for(&speakers[k], row->stream);
+        for (size_t i = 0; i < rows->n; i++) {
+            const struct stream_row *o = &rows->v[i];
+            if (o->reply != k || !o->answered) continue;
+            adopts |= id128_eq(o->stream, row->stream);
+            has |= names_cut_of(o->bytes, row->stream);
+        }
+        if (has && !adopts) return true;
+    }
+    return false;
+}
+
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
 {
     struct stream_rows rows = {0};
@@ -575,7 +630,8 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     for (size_t i = 0; i < rows.n; i++) {
         // The best answer of a stream sorts first, the others do not count.
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
-        if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
+        if (!first || is_needless(&rows.v[i], &rows, speakers, replies->n)) continue;
+        if (!choose_stream(a, &rows.v[i], out, e)) return false;
     }
     for (size_t i = 0; i < replies->n && !replies->registered; i++) {
         if (!check_known(a, replies, &speakers[i], out, e)) return false;

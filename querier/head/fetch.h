@@ -33,6 +33,7 @@ struct head_reply {
     bool unlisted;     // only a registration names it: if it fails, its streams are missing
     bool away;         // with fault: nobody answered there, not even with a refusal
     str address;
+    bool alone;  // no other process reaches it
 };
 
 struct head_replies {

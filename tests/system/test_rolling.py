@@ -47,12 +47,17 @@ class Fleet(Cluster):
             self.dns.srv["_internal._tcp.%ss.test" % kind].remove((self.host, port + 1))
 
     def of(self, kind):
-        return [m for name, m in self.members.items() if name.split("-")[0] == kind and m.url]
+        return [m for name, m in self.members.items() if name.split("-")[0] == kind]
 
     def join(self, kind, name, port):
-        m = self.members[name] = self.another(name, "ingester-1" if kind == "ingester" else kind, port)
+        m = self.another(name, "ingester-1" if kind == "ingester" else kind, port)
         self.list(kind, port)
-        m.start()  # of() has it once it is ready
+        try:
+            m.start()
+        except BaseException:
+            m.__exit__(AssertionError, None, None)
+            raise
+        self.members[name] = m
 
     def leave(self, kind, name, port):
         """Stopped as by a rolling restart, and in no list any more. Its disk goes with it."""

@@ -190,7 +190,7 @@ void lines_of_head(struct lines *l, struct head *h, str tenant)
             struct rows_cursor c = rows_within(&s->rows[k], INT64_MIN, INT64_MAX);
             const struct row *row = NULL;
             while ((row = rows_next(&c))) {
-                if (row_is_there(s, k, row)) lines_of_row(l, s, ls, row);
+                if (row_is_there(&(struct head_query){0}, s, k, row)) lines_of_row(l, s, ls, row);
             }
         }
         pthread_rwlock_unlock(&s->lock);

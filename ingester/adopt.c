@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// adopt.c - the thread of adopt.h.
+#include "ingester/adopt.h"
+
+#include "base/fault.h"
+#include "codec/pb.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "ingester/ownerless.h"
+#include "ingester/streams.h"
+#include "manifest/stream.h"
+#include "rpc/peer.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+
+#define TICK_NS   ((uint64_t)NS_PER_S)
+#define PROBE_NS  ((uint64_t)(700 * NS_PER_MS))
+#define ASK_NS    ((uint64_t)(2 * NS_PER_S))
+#define ROUND_NS  ((uint64_t)(20 * NS_PER_S))
+#define WORK_MAX  ((size_t)64 << 20)
+#define REPLY_MAX ((size_t)4 << 20)
+#define STREAMS   "/flametree.v1.IngesterService/Streams"
+
+// Rows in the head take about as many bytes as in the log, with their symbols and series.
+#define HEAD_TIMES 2
+
+// A stream that this ingester could not adopt.
+struct passed {
+    id128 stream;
+    uint64_t until_mono_ns;
+    bool damaged;
+};
+
+#define PASSED_MAX 256
+
+struct adopt {
+    struct ingester *in;
+    pthread_t thread;
+    struct passed passed[PASSED_MAX];  // the thread's
+    size_t passed_count;
+    struct lock lock;  // of what follows
+    struct cond wake;
+    bool stopping;
+    struct silences silences;  // written by the thread
+};
+
+// A process that has registered streams.
+struct other {
+    id128 boot;
+    str address;
+    bool same_node;
+    int64_t age_ns;  // of its last answer
+};
+
+// One look.
+struct look {
+    struct adopt *a;
+    struct req *req;
+    struct registered_stream *streams;
+    size_t stream_count;
+    struct other *others;
+    size_t other_count;
+    struct member *members;  // ingesters
+    size_t member_count;
+};
+
+static const struct node_identity *me(const struct adopt *a)
+{
+    return a->in->process->identity;
+}
+
+// ---- 1. who answers
+
+static struct other *find_other(struct look *l, id128 boot)
+{
+    for (size_t i = 0; i < l->other_count; i++)
+        if (id128_eq(l->others[i].boot, boot)) return &l->others[i];
+    return NULL;
+}
+
+// Streams come in the order of their beginnings: the last one has the newest address.
+static bool list_others(struct look *l, err *e)
+{
+    l->others = ARENA_ARRAY(&l->req->arena, struct other, l->stream_count + 1);
+    if (!l->others) return arena_fail(&l->req->arena, e);
+    for (size_t i = 0; i < l->stream_count; i++) {
+        const struct registered_stream *s = &l->streams[i];
+        struct other *o = find_other(l, s->boot);
+        if (s->log != STREAM_LOG_OBJECT) continue;
+        if (!o) o = &l->others[l->other_count++];
+        *o = (struct other){.boot = s->boot,
+                            .address = s->address,
+                            .same_node = str_eq(s->node, me(l->a)->node),
+                            .age_ns = INT64_MAX};
+    }
+    return true;
+}
+
+static void note_members(struct look *l)
+{
+    size_t n = 0;
+    uint64_t now = clock_mono_ns();
+    struct members *members = l->a->in->process->members;
+    const struct member_facts *v = members ? members_facts(members, &l->req->arena, &n) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        struct other *o = find_other(l, v[i].boot);
+        if (!o || v[i].answered_mono_ns == 0 || v[i].answered_mono_ns > now) continue;
+        o->age_ns = MIN(o->age_ns, (int64_t)(now - v[i].answered_mono_ns));
+    }
+}
+
+// Those of which nothing was heard lately are asked.
+static bool probe(struct look *l, err *e)
+{
+    struct req r;
+    struct buf message;
+    struct client *client = l->a->in->process->client;
+    size_t n = 0;
+    struct peer_call *calls = ARENA_ARRAY(&l->req->arena, struct peer_call, l->other_count + 1);
+    struct call **waits = ARENA_ARRAY(&l->req->arena, struct call *, l->other_count + 1);
+    struct other **of = ARENA_ARRAY(&l->req->arena, struct other *, l->other_count + 1);
+    if (!calls || !waits || !of) return arena_fail(&l->req->arena, e);
+    buf_init(&message, NULL, NODE_MESSAGE_MAX);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, PROBE_NS);
+    node_put_probe(me(l->a), &message);
+    for (size_t i = 0; client && i < l->other_count; i++) {
+        struct other *o = &l->others[i];
+        if (o->age_ns < 2 * NS_PER_S || o->address.n == 0) continue;
+        peer_start(client, &r, &calls[n], o->address, NODE_PROBE, buf_view(&message), RANK_INGESTER,
+                   NODE_MESSAGE_MAX);
+        waits[n] = &calls[n].http.call;
+        of[n++] = o;
+    }
+    err ignored = {0};
+    if (n) (void)!call_gather(&r, waits, n, 0, false, &ignored);
+    for (size_t i = 0; i < n; i++) {
+        str bytes = {0};
+        struct node_answer answer;
+        err why = {0};
+        bool ok = peer_answer(&calls[i], &bytes, &why) && node_read_answer(bytes, &answer, &why);
+        // Another process may have that address by now.
+        if (ok && id128_eq(answer.node.boot, of[i]->boot)) of[i]->age_ns = 0;
+        peer_release(&calls[i]);
+    }
+    req_release(&r);
+    buf_release(&message);
+    return true;
+}
+
+static bool note_silences(struct look *l, err *e)
+{
+    struct adopt *a = l->a;
+    struct sighting *v = ARENA_ARRAY(&l->req->arena, struct sighting, l->other_count + 1);
+    if (!v) return arena_fail(&l->req->arena, e);
+    for (size_t i = 0; i < l->other_count; i++)
+        v[i] = (struct sighting){l->others[i].boot, l->others[i].age_ns};
+    lock_take(&a->lock);
+    bool ok = silences_look(&a->silences, v, l->other_count, clock_mono_ns(), e);
+    lock_give(&a->lock);
+    return ok;
+}
+
+void adopt_put(struct adopt *a, struct buf *out)
+{
+    if (!a) return;
+    lock_take(&a->lock);
+    for (size_t i = 0; i < a->silences.n; i++) {
+        const struct silence *s = &a->silences.v[i];
+        if (silence_is_short(s)) pb_put_bytes(out, 2, str_make(s->boot.b, sizeof s->boot.b));
+    }
+    lock_give(&a->lock);
+}
+
+// ---- 2. what is due
+
+static struct passed *find_passed(struct adopt *a, id128 stream)
+{
+    for (size_t i = 0; i < a->passed_count; i++)
+        if (id128_eq(a->passed[i].stream, stream)) return &a->passed[i];
+    return NULL;
+}
+
+// Forgets streams that are not registered any more.
+static void prune_passed(struct look *l)
+{
+    struct adopt *a = l->a;
+    size_t kept = 0;
+    for (size_t i = 0; i < a->passed_count; i++) {
+        bool there = false;
+        for (size_t k = 0; k < l->stream_count && !there; k++)
+            there = id128_eq(l->streams[k].stream, a->passed[i].stream);
+        if (there) a->passed[kept++] = a->passed[i];
+    }
+    a->passed_count = kept;
+}
+
+static bool is_due(struct look *l, const struct registered_stream *s, uint32_t *scratch)
+{
+    struct adopt *a = l->a;
+    const struct other *o = find_other(l, s->boot);
+    const struct passed *p = find_passed(a, s->stream);
+    if (!o || wal_has_stream(a->in->wal, s->stream)) return false;
+    if (p && clock_mono_ns() < p->until_mono_ns) return false;
+    if (o->same_node) return o->age_ns == INT64_MAX || o->age_ns >= OWNERLESS_NS;
+    size_t rank = ownerless_rank(l->members, l->member_count, me(a)->node, s->stream, scratch);
+    return ownerless_is_due(silences_of(&a->silences, s->boot), rank);
+}
+
+static bool reaches_enough(const struct look *l)
+{
+    size_t reached = 0;
+    for (size_t i = 0; i < l->member_count; i++)
+        reached += l->members[i].alive || str_eq(l->members[i].id, me(l->a)->node);
+    return ownerless_may(reached, l->member_count);
+}
+
+// ---- 3. what others say
+
+// What the ingesters that answer have seen, and have.
+struct hearsay {
+    struct id_list {
+        id128 *v;
+        size_t n;
+        size_t cap;
+    } boots, streams;
+};
+
+static bool add_id(struct arena *a, struct id_list *l, str id, err *e)
+{
+    if (id.n != sizeof(id128)) return true;
+    if (!arena_grow(a, &l->v, &l->cap, l->n + 1, sizeof *l->v)) return arena_fail(a, e);
+    memcpy(l->v[l->n++].b, id.p, id.n);
+    return true;
+}
+
+static bool has_id(const struct id_list *l, id128 id)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (id128_eq(l->v[i], id)) return true;
+    return false;
+}
+
+static bool read_hearsay(struct arena *a, str bytes, struct hearsay *h, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES || (r.field != 2 && r.field != 3)) continue;
+        if (!add_id(a, r.field == 2 ? &h->boots : &h->streams, r.bytes, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
+// Who does not answer has no say: it does not adopt anything now either, or is as good as gone.
+static bool ask_members(struct look *l, struct hearsay *h, err *e)
+{
+    struct req r;
+    struct adopt *a = l->a;
+    struct client *client = a->in->process->client;
+    size_t n = 0;
+    struct peer_call *calls = ARENA_ARRAY(&l->req->arena, struct peer_call, l->member_count + 1);
+    struct call **waits = ARENA_ARRAY(&l->req->arena, struct call *, l->member_count + 1);
+    if (!calls || !waits) return arena_fail(&l->req->arena, e);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, ASK_NS);
+    for (size_t i = 0; client && i < l->member_count; i++) {
+        const struct member *m = &l->members[i];
+        if (!m->alive || str_eq(m->id, me(a)->node)) continue;
+        peer_start(client, &r, &calls[n], m->address, STREAMS, S(""), RANK_INGESTER, REPLY_MAX);
+        waits[n] = &calls[n].http.call;
+        n++;
+    }
+    err ignored = {0};
+    bool ok = true;
+    if (n) (void)!call_gather(&r, waits, n, 0, false, &ignored);
+    for (size_t i = 0; i < n; i++) {
+        str bytes = {0};
+        err why = {0};
+        if (ok && peer_answer(&calls[i], &bytes, &why))
+            ok = read_hearsay(&l->req->arena, bytes, h, e);
+        peer_release(&calls[i]);
+    }
+    req_release(&r);
+    return ok;
+}
+
+static bool is_registered(struct look *l, id128 stream, bool *is, err *e)
+{
+    id128 *v = NULL;
+    size_t n = 0;
+    *is = false;
+    if (!stream_names(l->a->in->process->store, l->req, &l->req->arena, &v, &n, e)) return false;
+    for (size_t i = 0; i < n && !*is; i++)
+        *is = id128_eq(v[i], stream);
+    return true;
+}
+
+// ---- 4. taking over
+
+static bool is_over(struct adopt *a)
+{
+    lock_take(&a->lock);
+    bool over = a->stopping;
+    lock_give(&a->lock);
+    return over;
+}
+
+static size_t room(const struct ingester *in)
+{
+    const struct mem_budget *b = head_budget(in->head);
+    size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    return limit > used ? (limit - used) / HEAD_TIMES : 0;
+}
+
+static void give_back(struct ingester *in, id128 stream, struct cut **cuts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t rows = 0;
+        (void)duty_drop(in, cuts[i], true, &rows);
+    }
+    wal_let_go(in->wal, stream);
+}
+
+static bool take_over(struct adopt *a, const struct registered_stream *s, size_t *n, err *e)
+{
+    struct ingester *in = a->in;
+    struct cut **cuts = NULL;
+    struct arena arena;
+    arena_init(&arena, NULL, WORK_MAX);
+    head_adopts(in->head);
+    bool ok = wal_adopt(in->wal, s->stream, room(in), &arena, &cuts, n, e);
+    FAULT("adopt.found");
+    if (ok && !replay_adopted(in, cuts, *n, e)) {
+        give_back(in, s->stream, cuts, *n);
+        ok = false;
+    }
+    if (ok) {
+        FAULT("adopt.read");
+        // In this order: whoever sees that the stream is served sees its rows as well.
+        head_reveal(in->head, cuts, *n);
+        wal_adopted(in->wal, s->stream);
+    }
+    arena_release(&arena);
+    return ok;
+}
+
+static void pass(struct look *l, const struct registered_stream *s, const err *why)
+{
+    struct adopt *a = l->a;
+    struct passed *p = find_passed(a, s->stream);
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    size_t live = 0;
+    for (size_t i = 0; i < l->member_count; i++)
+        live += l->members[i].alive;
+    if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
+    if (p) {
+        *p = (struct passed){.stream = s->stream,
+                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS,
+                             .damaged = why->code == ERR_DATA_LOSS};
+    }
+    ulid_print(s->stream, stream);
+    metric_add(&ingester_adoption_failures, 1);
+    log_warn(NULL, "stream.not_adopted", "stream=%s fault=%s then=\"%s\"", stream,
+             log_quote(text, str_of(why->msg)), "another ingester has its turn");
+}
+
+static void adopt_one(struct look *l, const struct registered_stream *s)
+{
+    struct adopt *a = l->a;
+    uint64_t began = clock_mono_ns();
+    char stream[ULID_TEXT];
+    char node[LOG_QUOTE_MAX];
+    err e = {0};
+    size_t cuts = 0;
+    if (!take_over(a, s, &cuts, &e)) {
+        if (!duty_is_over(a->in)) pass(l, s, &e);
+        return;
+    }
+    ulid_print(s->stream, stream);
+    metric_add(&ingester_adopted, 1);
+    log_info(NULL, "stream.adopted", "stream=%s node=%s cuts=%zu took_ms=%" PRIu64, stream,
+             log_quote(node, s->node), cuts, (clock_mono_ns() - began) / (uint64_t)NS_PER_MS);
+    streams_wake(a->in->streams);
+}
+
+// ---- the thread
+
+static bool may_adopt(struct ingester *in)
+{
+    lock_take(&in->lock);
+    bool ready = in->phase == INGESTER_READY;
+    lock_give(&in->lock);
+    return ready && wal_state(in->wal) == WAL_OPEN;
+}
+
+static bool adopt_due(struct look *l, err *e)
+{
+    struct adopt *a = l->a;
+    struct hearsay h = {0};
+    bool asked = false;
+    uint32_t *scratch = ARENA_ARRAY(&l->req->arena, uint32_t, l->member_count + 1);
+    if (!scratch) return arena_fail(&l->req->arena, e);
+    prune_passed(l);
+    for (size_t i = 0; i < l->stream_count && !is_over(a); i++) {
+        const struct registered_stream *s = &l->streams[i];
+        bool is = false;
+        if (!is_due(l, s, scratch) || !may_adopt(a->in)) continue;
+        if (!asked && (!reaches_enough(l) || !ask_members(l, &h, e))) return e->code == ERR_OK;
+        asked = true;
+        // A former process of this node is gone, whoever saw it last.
+        bool seen = has_id(&h.boots, s->boot) && !find_other(l, s->boot)->same_node;
+        if (seen || has_id(&h.streams, s->stream)) continue;
+        if (!is_registered(l, s->stream, &is, e)) return false;
+        if (is) adopt_one(l, s);
+    }
+    return true;
+}
+
+static bool look(struct adopt *a, struct req *r, err *e)
+{
+    struct look l = {.a = a, .req = r};
+    struct members *members = a->in->process->members;
+    if (!streams_others(a->in->streams, &r->arena, &l.streams, &l.stream_count, e)) return false;
+    if (members) l.members = members_of(members, &r->arena, MEMBER_INGESTER, &l.member_count);
+    if (!arena_ok(&r->arena, e) || !list_others(&l, e)) return false;
+    note_members(&l);
+    return probe(&l, e) && note_silences(&l, e) && adopt_due(&l, e);
+}
+
+static void *run(void *arg)
+{
+    struct adopt *a = arg;
+    while (!is_over(a)) {
+        struct req r;
+        err e = {0};
+        uint64_t next = clock_mono_ns() + TICK_NS;
+        req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROUND_NS);
+        if (!look(a, &r, &e)) {
+            char text[LOG_QUOTE_MAX];
+            log_warn(NULL, "stream.adoption_waits", "fault=%s", log_quote(text, str_of(e.msg)));
+        }
+        req_release(&r);
+        lock_take(&a->lock);
+        while (!a->stopping && cond_wait_until(&a->wake, &a->lock, next))
+            ;
+        lock_give(&a->lock);
+    }
+    return NULL;
+}
+
+static void release(struct adopt *a)
+{
+    silences_release(&a->silences);
+    cond_release(&a->wake);
+    lock_release(&a->lock);
+    mem_must_free(a);
+}
+
+bool adopt_start(struct ingester *in, struct adopt **out, err *e)
+{
+    *out = NULL;
+    if (!in->streams || strcmp(ingester_settings(in)->log, "object") != 0) return true;
+    struct adopt *a = mem_must(sizeof *a);
+    a->in = in;
+    lock_init(&a->lock, LOCK_ADOPTION);
+    cond_init(&a->wake);
+    if (thread_start(&a->thread, "ingester.adopt", run, a, e)) {
+        *out = a;
+        return true;
+    }
+    release(a);
+    return false;
+}
+
+void adopt_stop(struct adopt *a)
+{
+    if (!a) return;
+    lock_take(&a->lock);
+    a->stopping = true;
+    cond_wake_all(&a->wake);
+    lock_give(&a->lock);
+    thread_join(a->thread);
+    release(a);
+}

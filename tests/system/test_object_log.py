@@ -1,0 +1,116 @@
+"""ingester.log: object. An ingester needs no disk that survives it: when its process is gone another one takes its streams over, out of the store, and
+answers are complete again, with each profile counted once. The same if the process was only asleep and comes back."""
+import concurrent.futures
+import os
+import shutil
+import signal
+
+import pytest
+from client import CPU, Pprof, now_ms, select, unique
+from flametree import Cluster, await_, flush
+
+OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
+PODS = 12
+
+
+def push(s, service, pods=PODS, value=1):
+    with concurrent.futures.ThreadPoolExecutor(pods) as pool:
+        for done in [pool.submit(s.push, {"__name__": "process_cpu", "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", value))) for i in range(pods)]:
+            done.result().expect(200)
+
+
+def ask(s, service):
+    """(is the answer complete, profiles, total)"""
+    reply = s.query("SelectMergeStacktraces", {"Flametree-Partial": "allow"}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 1_800_000, end=now_ms() + 300_000).expect(200)
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"]), int(reply.json()["flamegraph"]["total"])
+
+
+def await_whole(s, service, profiles, seconds=90):
+    def whole():
+        exact, n, total = ask(s, service)
+        assert n <= profiles, (exact, n, total)
+        return exact == "exact" and (n, total) == (profiles, profiles)
+    await_("the answer to be complete with %d profiles" % profiles, whole, seconds, 0.2)
+
+
+def wipe(m):
+    shutil.rmtree(m.data)
+    os.makedirs(m.data)
+
+
+def registered(m, node=None):
+    found = m.operator().call("GET", "/ingester/streams").expect(200).json()["streams"]
+    return [stream for stream in found if node in (None, stream["node"])]
+
+
+def holder(c, but=()):
+    """An ingester that has rows."""
+    return next(m for m in c.ingesters() if m not in but and m.metric("flametree_ingester_head_rows"))
+
+
+def adoptions(c, but=()):
+    return sum(m.metric("flametree_ingester_adopted_streams_total") or 0 for m in c.ingesters() if m.process and m not in but)
+
+
+@pytest.fixture
+def cluster():
+    with Cluster(*OBJECT) as c:
+        yield c
+
+
+def test_a_killed_ingester_and_its_wiped_directory_lose_nothing(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    assert ask(s, service) == ("exact", PODS, PODS)
+    gone = holder(cluster)
+    gone.kill()
+    wipe(gone)
+    await_whole(s, service, PODS)
+    assert adoptions(cluster) >= 1
+    push(s, service)
+    assert ask(s, service)[1:] == (2 * PODS, 2 * PODS)
+    for m in cluster.ingesters():
+        if m.process:
+            m.operator().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+    # Its registrations go once all is flushed.
+    other = next(m for m in cluster.ingesters() if m.process)
+    await_("the registrations of the dead to go", lambda: not [x for x in registered(other) if x["address"] == gone.ports.get("internal")], 60)
+    await_whole(s, service, 2 * PODS)
+    gone.start()
+    await_whole(s, service, 2 * PODS)
+
+
+def test_a_node_that_comes_back_with_an_empty_directory_takes_its_own_streams_at_once(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    gone = holder(cluster)
+    gone.kill()
+    wipe(gone)
+    gone.start()
+    await_whole(s, service, PODS)
+    assert gone.metric("flametree_ingester_adopted_streams_total") >= 1
+    assert "node.lost" not in gone.tail(1000)
+    push(s, service)
+    await_whole(s, service, 2 * PODS)
+
+
+def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    asleep = holder(cluster)
+    asleep.process.send_signal(signal.SIGSTOP)
+    try:
+        await_whole(s, service, PODS)
+        assert adoptions(cluster, [asleep]) >= 1
+    finally:
+        asleep.process.send_signal(signal.SIGCONT)
+    # Both have the rows now: one answer of each stream counts.
+    await_("the owner to answer", lambda: asleep.operator().call("GET", "/ready").status == 200, 60)
+    for _ in range(5):
+        assert ask(s, service) == ("exact", PODS, PODS)
+    push(s, service)
+    await_whole(s, service, 2 * PODS)
+    push(s, service)
+    await_whole(s, service, 3 * PODS)
+    flush(cluster)
+    await_whole(s, service, 3 * PODS)
