@@ -20,7 +20,7 @@ PORTS = {"ingester": {"ingester-1": 4070, "ingester-2": 4072, "ingester-3": 4074
 FOUND = ("ingester", "querier", "compactor")  # by name, each of them
 # Longer than queriers share a list of streams (a second), as in life. Names and probes are faster than there.
 FLAGS = ["--ingester.stream_settle=1500ms", "--cluster.dns_interval=200ms", "--cluster.probe_interval=200ms", "--cluster.settle_time=5m",
-         "--compactor.interval=1s", "--ingester.cut_age=3s", "--distributor.append_timeout=10s"]
+         "--compactor.interval=1s", "--ingester.cut_age=20s", "--distributor.append_timeout=10s"]
 
 
 class Fleet(Cluster):
