@@ -2,6 +2,7 @@
 together. No push fails, and every answer is complete and calls itself exact, whichever home the log has."""
 import contextlib
 import itertools
+import os
 import threading
 import time
 from collections import Counter
@@ -112,7 +113,7 @@ class Load:
                 break
             self.said["push %d of %s" % (status, "one that goes" if m in self.away else "one that stays")] += 1
             if m not in self.away:
-                self.wrong.append("%s: a push got %s" % (m.data, (status, self.book.why.get(name))))
+                self.wrong.append("%s: a push got %s" % (os.path.basename(m.data), self.book.why.get(name)))
         if status != 200:
             self.wrong.append("no distributor took a push: %s" % (self.book.why.get(name),))
 
@@ -147,7 +148,7 @@ class Load:
         """Waits until so many more were good, or one was not."""
         goal, said = len(self.book.acked) + pushes, self.said["answers"] + answers
         await_("more pushes and answers; so far: %s" % self.said, lambda: self.wrong or len(self.book.acked) >= goal and self.said["answers"] >= said, 120)
-        assert not self.wrong, self.wrong[:5]
+        assert not self.wrong, "\n".join(self.wrong[:5])
 
     @contextlib.contextmanager
     def without(self, m):
@@ -167,7 +168,7 @@ class Load:
         for t in self.threads:
             t.join()
         if kind is None:
-            assert not self.wrong, self.wrong[:5]
+            assert not self.wrong, "\n".join(self.wrong[:5])
             self.turn.local.url = self.fleet.push_url
             self.book.f = self.fleet
             self.book.check()
