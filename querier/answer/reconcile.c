@@ -122,7 +122,8 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
     size_t n = 0;
     for (size_t i = 0; i < list->n && n < max; i++) {
         const struct registered_stream *o = &list->v[i];
-        if (!may_have(s, o) || is_served(f, o)) continue;
+        if (!may_have(s, o) || fetch_serves(f, o->stream) || fetch_serves(f, o->directory))
+            continue;
         if (o->node.n && fetch_lacks(f, o->node)) continue;
         v[n++] = o;
     }

@@ -498,6 +498,21 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
+// Whoever is in no list may be gone for good: then its streams are missed, or nothing. The same of
+// a member that is away or starts, where the streams are known: it acknowledges nothing in a stream
+// that is not in a list of a second ago, unless it is alone (ingester.stream_settle). An error that
+// tells the client something is told.
+static bool take_fault(struct arena *a, bool registered, const struct head_reply *reply,
+                       struct fetched *out, err *e)
+{
+    if (reply->unlisted) return true;
+    if (!registered || reply->alone || !reply->away)
+        return fetch_miss(a, out, reply->member, reply->fault, e);
+    out->away[out->away_count++] =
+        (struct fetched_away){reply->member, reply->address, reply->fault};
+    return true;
+}
+
 // Adds the rows of reply i; a reply that cannot be read is a member missed.
 static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
                        struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
@@ -507,16 +522,7 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
-    // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
-    if (reply->fault && reply->unlisted) return true;
-    // The same of a member where the streams are known: it acknowledges nothing in a stream that is
-    // not in a list of a second ago, unless it is alone (ingester.stream_settle).
-    if (reply->fault && reply->away && replies->registered && !reply->alone) {
-        out->away[out->away_count++] =
-            (struct fetched_away){reply->member, reply->address, reply->fault};
-        return true;
-    }
-    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
+    if (reply->fault) return take_fault(a, replies->registered, reply, out, e);
     if (read_reply(a, replies, i, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
         find_own(&speakers[i], rows, before);
         out->stores |= speakers[i].stores;

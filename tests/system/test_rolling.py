@@ -2,6 +2,7 @@
 together. No push fails, and every answer is complete and calls itself exact, whichever home the log has."""
 import contextlib
 import itertools
+import os
 import threading
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ PORTS = {"ingester": {"ingester-1": 4070, "ingester-2": 4072, "ingester-3": 4074
 FOUND = ("ingester", "querier", "compactor")  # by name, each of them
 # Longer than queriers share a list of streams (a second), as in life. Names and probes are faster than there.
 FLAGS = ["--ingester.stream_settle=1500ms", "--cluster.dns_interval=200ms", "--cluster.probe_interval=200ms", "--cluster.settle_time=5m",
-         "--compactor.interval=1s", "--ingester.cut_age=3s", "--distributor.append_timeout=10s"]
+         "--compactor.interval=1s", "--ingester.cut_age=20s", "--distributor.append_timeout=10s"]
 
 
 class Fleet(Cluster):
@@ -47,12 +48,17 @@ class Fleet(Cluster):
             self.dns.srv["_internal._tcp.%ss.test" % kind].remove((self.host, port + 1))
 
     def of(self, kind):
-        return [m for name, m in self.members.items() if name.split("-")[0] == kind and m.url]
+        return [m for name, m in self.members.items() if name.split("-")[0] == kind]
 
     def join(self, kind, name, port):
-        m = self.members[name] = self.another(name, "ingester-1" if kind == "ingester" else kind, port)
+        m = self.another(name, "ingester-1" if kind == "ingester" else kind, port)
         self.list(kind, port)
-        m.start()  # of() has it once it is ready
+        try:
+            m.start()
+        except BaseException:
+            m.__exit__(AssertionError, None, None)
+            raise
+        self.members[name] = m
 
     def leave(self, kind, name, port):
         """Stopped as by a rolling restart, and in no list any more. Its disk goes with it."""
@@ -107,7 +113,7 @@ class Load:
                 break
             self.said["push %d of %s" % (status, "one that goes" if m in self.away else "one that stays")] += 1
             if m not in self.away:
-                self.wrong.append("%s: a push got %s" % (m.data, (status, self.book.why.get(name))))
+                self.wrong.append("%s: a push got %s" % (os.path.basename(m.data), self.book.why.get(name)))
         if status != 200:
             self.wrong.append("no distributor took a push: %s" % (self.book.why.get(name),))
 
@@ -142,7 +148,7 @@ class Load:
         """Waits until so many more were good, or one was not."""
         goal, said = len(self.book.acked) + pushes, self.said["answers"] + answers
         await_("more pushes and answers; so far: %s" % self.said, lambda: self.wrong or len(self.book.acked) >= goal and self.said["answers"] >= said, 120)
-        assert not self.wrong, self.wrong[:5]
+        assert not self.wrong, "\n".join(self.wrong[:5])
 
     @contextlib.contextmanager
     def without(self, m):
@@ -162,7 +168,7 @@ class Load:
         for t in self.threads:
             t.join()
         if kind is None:
-            assert not self.wrong, self.wrong[:5]
+            assert not self.wrong, "\n".join(self.wrong[:5])
             self.turn.local.url = self.fleet.push_url
             self.book.f = self.fleet
             self.book.check()
