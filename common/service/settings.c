@@ -10,8 +10,6 @@
 #include "service/values.h"
 #include "sys/log.h"
 
-#include <stdlib.h>
-
 #define ID_MAX 200  // of a process; it also stands in names of objects and in logs
 
 static const struct config_row server_rows[] = {
@@ -97,43 +95,11 @@ const struct config_section *const settings_sections[] = {SETTINGS(X)};
 #undef X
 const size_t settings_section_count = COUNT(settings_sections);
 
-static str address_of(const char *text)
-{
-    str entry = str_of(text);
-    size_t eq = str_find(entry, '=');
-    return str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
-}
-
 static bool check_pair(const char *section, const char *cert, const char *key, err *e)
 {
     if ((cert[0] != '\0') == (key[0] != '\0')) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "%s.tls_cert_file and %s.tls_key_file need each other",
                    section, section);
-}
-
-static int by_address(const void *a, const void *b)
-{
-    str x = address_of(*(const char *const *)a);
-    str y = address_of(*(const char *const *)b);
-    return str_cmp(x, y);
-}
-
-// One process at two ids would be asked twice, and get twice its share. Sorted, as lists may be
-// long.
-static bool check_addresses(const char *key, CONFIG_LIST list, err *e)
-{
-    const char **v = mem_alloc(NULL, MAX(list.n, (size_t)1) * sizeof *v, e);
-    bool ok = v != NULL;
-    for (size_t i = 0; ok && i < list.n; i++)
-        v[i] = list.v[i];
-    if (ok) qsort(v, list.n, sizeof *v, by_address);
-    for (size_t i = 1; ok && i < list.n; i++) {
-        ok = by_address(&v[i - 1], &v[i]) != 0 ||
-             err_set(e, ERR_INVALID_ARGUMENT, "cluster.%s: members '%s' and '%s' have one address",
-                     key, v[i - 1], v[i]);
-    }
-    mem_free(NULL, v, MAX(list.n, (size_t)1) * sizeof *v);
-    return ok;
 }
 
 static bool check_list(struct members *m, enum member_kind kind, const char *key, CONFIG_LIST list,
@@ -146,11 +112,12 @@ static bool check_list(struct members *m, enum member_kind kind, const char *key
             if (!dns_parse(entry, &name, e)) return err_wrap(e, "cluster.%s", key);
             continue;
         }
-        str address = address_of(list.v[i]);
+        size_t eq = str_find(entry, '=');
+        str address = str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
         if (!members_add(m, kind, entry, e) || !values_address(address, false, e))
             return err_wrap(e, "cluster.%s", key);
     }
-    return check_addresses(key, list, e);
+    return true;
 }
 
 static bool check_cluster(const struct cluster_settings *c, err *e)

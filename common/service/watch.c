@@ -16,11 +16,14 @@
 //
 //     it has a service, and the list of    notice cluster.unlisted
 //     that service's nodes is without it
+//     two entries have one address         notice member.twice
 #include "cluster/dns.h"
 #include "rpc/peer.h"
 #include "service/directories.h"
 #include "service/program.h"
 #include "sys/thread.h"
+
+#include <stdlib.h>
 
 #define TICK_NS     ((uint64_t)NS_PER_S)
 #define PROBE_EVERY 10  // ticks
@@ -178,12 +181,49 @@ static void check_self(struct watch *w, enum member_kind kind, CONFIG_LIST list)
     buf_release(&all);
 }
 
+static str address_of(const char *text)
+{
+    str entry = str_of(text);
+    size_t eq = str_find(entry, '=');
+    return str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
+}
+
+static int by_address(const void *a, const void *b)
+{
+    return str_cmp(address_of(*(const char *const *)a), address_of(*(const char *const *)b));
+}
+
+// One process at two ids gets two shares, and the node that should be at the second gets nothing.
+static void check_addresses(struct watch *w, enum member_kind kind, CONFIG_LIST list)
+{
+    size_t bytes = MAX(list.n, (size_t)1) * sizeof *list.v;
+    err ignored = {0};  // next time, then
+    const char **v = mem_alloc(NULL, bytes, &ignored);
+    if (!v) return;
+    for (size_t i = 0; i < list.n; i++)
+        v[i] = list.v[i];
+    qsort(v, list.n, sizeof *v, by_address);
+    for (size_t i = 1; i < list.n; i++) {
+        if (by_address(&v[i - 1], &v[i]) == 0)
+            notice_raise(w->program->notices, "member.twice", address_of(v[i]), NODE_TOLD_NS,
+                         "%s has '%s' and '%s', which have one address", list_of(kind), v[i - 1],
+                         v[i]);
+    }
+    mem_free(NULL, v, bytes);
+}
+
+static void check_list(struct watch *w, enum member_kind kind, CONFIG_LIST list)
+{
+    check_self(w, kind, list);
+    check_addresses(w, kind, list);
+}
+
 static void check_lists(struct watch *w)
 {
     const struct cluster_settings *c = config_section(w->program->config, "cluster");
-    check_self(w, MEMBER_INGESTER, c->ingesters);
-    check_self(w, MEMBER_QUERIER, c->queriers);
-    check_self(w, MEMBER_COMPACTOR, c->compactors);
+    check_list(w, MEMBER_INGESTER, c->ingesters);
+    check_list(w, MEMBER_QUERIER, c->queriers);
+    check_list(w, MEMBER_COMPACTOR, c->compactors);
 }
 
 static void probe_all(struct watch *w)

@@ -228,6 +228,8 @@ def test_a_node_with_another_id_or_service_than_the_list_says_is_told(tmp_path):
             told(f, "member.differs", "cluster.ingesters has old=" + at, "has the id new")
         with node("compactor", "--storage.dir", str(tmp_path / "store"), "--cluster.compactors", "new=%s,me=127.0.0.1:1" % at, "--server.id", "me") as f:
             told(f, "member.differs", "cluster.compactors has new=" + at, "is no compactor")
+        with node("distributor", "--cluster.ingesters", "new=%s,b=127.0.0.1:1,copy=%s" % (at, at)) as f:
+            told(f, "member.twice", "cluster.ingesters has 'new=%s' and 'copy=%s'" % (at, at))
 
 
 # ---- clocks
