@@ -27,6 +27,9 @@
 #define PEER_SUM "flametree-crc32c"
 str peer_sum(struct arena *a, str path, str tenants, str message);  // of an answer: both empty
 
+// The asking node's wall clock in milliseconds. A node whose clock is far off is refused likewise.
+#define PEER_TIME "flametree-time"
+
 struct peer_call {
     struct http_call http;
 };
