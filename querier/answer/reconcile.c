@@ -108,11 +108,6 @@ static bool is_before_all(const struct reconciling *s, const struct registered *
     return list->n > 0;
 }
 
-static bool is_served(const struct fetched *f, const struct registered_stream *o)
-{
-    return fetch_serves(f, o->stream) || fetch_serves(f, o->directory);
-}
-
 // The first streams of the list that nobody speaks for. Those of a node that is missing by its name
 // are not told one by one.
 static size_t find_unserved(struct reconciling *s, const struct registered *list,
