@@ -324,7 +324,7 @@ static void simulate_replies(const struct size *s, struct result *out)
                                    .bytes = make_reply(&all, i)};
         out->counts[REPLY_BYTES] += (double)v[i].bytes.n;
     }
-    const struct head_replies replies = {v, s->ingesters};
+    const struct head_replies replies = {.v = v, .n = s->ingesters};
     for (int i = 0; i < 4; i++) {
         struct arena a;
         struct fetched f = {0};
