@@ -205,7 +205,7 @@ def test_a_start_waits_until_its_stream_has_settled(tmp_path):
                 with open(os.path.join(f.data, "run", "ports.json")) as text:
                     urllib.request.urlopen("http://127.0.0.1:%d/ready" % json.load(text)["public"])
             except urllib.error.HTTPError as refused:
-                return "not registered in the store yet" in refused.read().decode() and os.listdir(streams)
+                return "not registered in the store yet" in refused.read().decode() and os.path.isdir(streams) and os.listdir(streams)
             except (OSError, ValueError):
                 return False
             raise AssertionError("it is ready")
