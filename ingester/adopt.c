@@ -21,6 +21,7 @@
 #define ASK_NS         ((uint64_t)(2 * NS_PER_S))
 #define ROUND_NS       ((uint64_t)(20 * NS_PER_S))
 #define WORK_MAX       ((size_t)64 << 20)
+#define HURRY_NS       (5 * NS_PER_S)
 #define SWEEP_LIMIT_NS ((uint64_t)(120 * NS_PER_S))
 #define REPLY_MAX      ((size_t)4 << 20)
 #define STREAMS        "/flametree.v1.IngesterService/Streams"
@@ -35,7 +36,6 @@
 struct passed {
     id128 stream;
     uint64_t until_mono_ns;
-    bool damaged;
 };
 
 #define PASSED_MAX 256
@@ -46,6 +46,7 @@ struct adopt {
     struct passed passed[PASSED_MAX];  // the thread's
     size_t passed_count;
     uint64_t sweep_mono_ns;  // the next one
+    uint64_t hurry_mono_ns;  // not before it another list of streams
     struct lock lock;        // of what follows
     struct cond wake;
     bool stopping;
@@ -363,8 +364,7 @@ static void pass(struct look *l, const struct registered_stream *s, const err *w
     if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
     if (p) {
         *p = (struct passed){.stream = s->stream,
-                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS,
-                             .damaged = why->code == ERR_DATA_LOSS};
+                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS};
     }
     ulid_print(s->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
@@ -452,6 +452,21 @@ static bool sweep_if_due(struct look *l, err *e)
     return ok || err_wrap(e, "sweep of logs");
 }
 
+// Streams that a process registered since the last list are of interest once it is silent.
+static void hurry(struct look *l)
+{
+    struct adopt *a = l->a;
+    uint64_t now = clock_mono_ns();
+    bool silent = false;
+    for (size_t i = 0; i < l->other_count && !silent; i++)
+        silent = silences_of(&a->silences, l->others[i].boot) >= HURRY_NS;
+    for (size_t i = 0; i < l->member_count && !silent; i++)
+        silent = !l->members[i].alive;
+    if (!silent || now < a->hurry_mono_ns) return;
+    a->hurry_mono_ns = now + (uint64_t)OWNERLESS_NS;
+    streams_hurry(a->in->streams);
+}
+
 static bool look(struct adopt *a, struct req *r, err *e)
 {
     struct look l = {.a = a, .req = r};
@@ -460,7 +475,9 @@ static bool look(struct adopt *a, struct req *r, err *e)
     if (members) l.members = members_of(members, &r->arena, MEMBER_INGESTER, &l.member_count);
     if (!arena_ok(&r->arena, e) || !list_others(&l, e)) return false;
     note_members(&l);
-    return probe(&l, e) && note_silences(&l, e) && adopt_due(&l, e) && sweep_if_due(&l, e);
+    if (!probe(&l, e) || !note_silences(&l, e)) return false;
+    hurry(&l);
+    return adopt_due(&l, e) && sweep_if_due(&l, e);
 }
 
 static void *run(void *arg)

@@ -18,8 +18,9 @@
 //
 // What may go wrong:
 //
-//     no memory, a damaged object (4)   It is let go, and is the next one's turn. If it comes back
-//                                       to this one the rest of a damaged log is read.
+//     no memory (4), or the head of     It is let go, and is the next one's turn. Of an object that
+//     an object is damaged              is damaged elsewhere the rest is read (wal_read.c), and
+//                                       answers for the stream are not complete.
 //     two adopt it (3)                  Both have all of it, and one answer for each stream counts.
 //                                       Names of parts decide who flushes what (flush.h).
 //     the owner was only asleep         It meets the seal and goes on in a new stream. It may

@@ -3,7 +3,9 @@
 // streams.c - the thread of streams.h. One round:
 //
 //     1. Every quarter of a minute, and until it has succeeded once: all streams are listed. Each
-//        other directory of this id is probed at its address, and becomes a notice.
+//        other directory of this id is probed at its address, and becomes a notice. With the log in
+//        the store only every two minutes, as a list costs a request; and when a process is silent
+//        (streams_hurry).
 //     2. Registrations follow the log (roll_step).
 //
 // Rounds come once a second, or as often as streams may end; and when the log has begun a stream.
@@ -26,6 +28,7 @@
 
 #define TICK_NS    NS_PER_S
 #define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
+#define QUIET_NS   ((uint64_t)(120 * NS_PER_S))
 #define LIMIT_NS   ((uint64_t)(5 * NS_PER_S))  // of one round
 #define PROBE_NS   ((uint64_t)NS_PER_S)
 #define END_NS     ((uint64_t)(5 * NS_PER_S))
@@ -66,6 +69,7 @@ struct streams {
     int64_t after_ns;  // the newest registration of another directory of this id
     int64_t met_ns;    // the same when it was seen first
     uint64_t next_inspect_mono_ns;
+    uint64_t next_list_mono_ns;
     struct lock lock;  // of what follows
     struct cond wake;
     bool stopping;
@@ -95,6 +99,12 @@ static void time_text(int64_t ns, char text[TIME_TEXT])
     // A time that no calendar has stays empty: it is only shown.
     text[0] = '\0';
     if (gmtime_r(&t, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static uint32_t log_of(const struct ingester *in)
+{
+    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
+    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 // ---- other directories of this id
@@ -304,12 +314,15 @@ static bool inspect(struct streams *s, struct req *r, err *e)
     if (now < s->next_inspect_mono_ns) return true;
     if (!process_cluster(s->in->process, &cluster))
         return err_set(e, ERR_UNAVAILABLE, "the id of the store's cluster is not known yet");
-    bool done = false;
-    if (!closings_refresh(s->in->closings, r, e) || !list(s, r, &done, e) ||
-        !clear_former(s, r, e)) {
-        return false;
-    }
-    if (done) s->next_inspect_mono_ns = now + INSPECT_NS;
+    bool done = now < s->next_list_mono_ns;
+    if (!closings_refresh(s->in->closings, r, e)) return false;
+    if (!done && !list(s, r, &done, e)) return false;
+    if (!clear_former(s, r, e)) return false;
+    if (!done) return true;
+    s->next_inspect_mono_ns = now + INSPECT_NS;
+    // Where logs are in the store no list is needed while all answer (streams_hurry).
+    if (now >= s->next_list_mono_ns)
+        s->next_list_mono_ns = now + (log_of(s->in) == STREAM_LOG_OBJECT ? QUIET_NS : INSPECT_NS);
     return true;
 }
 
@@ -364,7 +377,7 @@ static void *run_streams(void *arg)
     struct streams *s = arg;
     lock_take(&s->lock);
     while (!s->stopping) {
-        if (s->inspect_now) s->next_inspect_mono_ns = 0;
+        if (s->inspect_now) s->next_inspect_mono_ns = s->next_list_mono_ns = 0;
         s->inspect_now = s->wake_now = false;
         lock_give(&s->lock);
         // Without the lock: answers to queries take it (streams_put), and the store may be slow.
@@ -385,12 +398,6 @@ static void release(struct streams *s)
     registered_release(&s->list);
     mem_must_free(s->lost);
     mem_must_free(s);
-}
-
-static uint32_t log_of(const struct ingester *in)
-{
-    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
-    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 bool streams_start(struct ingester *in, struct streams **out, err *e)
@@ -453,6 +460,11 @@ static void wake(struct streams *s, bool inspects)
 void streams_wake(struct streams *s)
 {
     if (s) wake(s, false);
+}
+
+void streams_hurry(struct streams *s)
+{
+    if (s) wake(s, true);
 }
 
 // ---- questions

@@ -40,7 +40,8 @@ struct streams;
 bool streams_start(struct ingester *in, struct streams **out, err *e) MUST_CHECK;
 
 struct roll *streams_roll(struct streams *s);
-void streams_wake(struct streams *s);  // the log has begun a stream
+void streams_wake(struct streams *s);   // the log has begun a stream
+void streams_hurry(struct streams *s);  // a new list is wanted
 
 // Why pushes are not acknowledged while the open stream is not admitted (roll_is_open).
 bool streams_blame(struct streams *s, err *e);

@@ -12,6 +12,9 @@
 // One piece may take so long, a store that hangs included.
 #define PIECE_NS ((uint64_t)(300 * NS_PER_S))
 
+// An owner that may have slept so long compares a piece before it writes it.
+#define ASLEEP_NS (3600 * NS_PER_S)
+
 // How often a piece is looked up again because of what its creation met.
 #define LOOKS_MAX 4
 
@@ -184,6 +187,15 @@ static bool is_hidden(struct flush *f, struct req *r, struct inspection *l,
     return true;
 }
 
+// A log in the store may have been adopted while this process was asleep, and what the adopter
+// wrote may be absorbed and deleted by now: then the names of parts are free again. That takes two
+// hours.
+static bool may_be_adopted(const struct flush *f, const struct closed_cut *c)
+{
+    int64_t age = MAX(clock_boot_ns() - c->newest_boot_ns, clock_wall_ns() - c->opened_wall_ns);
+    return age > ASLEEP_NS && strcmp(ingester_settings(f->in)->log, "object") == 0;
+}
+
 // Until all rows of the piece are in the store. The piece is the caller's.
 static bool cover(struct flush *f, struct req *r, struct inspection *l, struct closed_cut *c,
                   struct piece *p, err *e)
@@ -195,6 +207,7 @@ static bool cover(struct flush *f, struct req *r, struct inspection *l, struct c
             return err_set(e, ERR_ABORTED, "part %" PRIu32 " of a segment is there, and is not",
                            p->first_part);
         }
+        if (!p->inspected && may_be_adopted(f, c)) set_inspect(f, p);
         if (p->inspect && !piece_inspect(f, r, l, c, p, e)) return false;
         if (p->state != PIECE_WAITS) break;
         set_since(f, p);
