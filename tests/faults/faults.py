@@ -16,11 +16,13 @@ class Fault:
         self.text, self.seconds, self.heal, self.nodes = text, seconds, heal, nodes
 
 
-def free(story, *services, listed=True):
-    """A node that runs and that no other fault has to do with, or None."""
+def free(story, *services, ready=False):
+    """A node that runs and that no other fault has to do with, or None. `ready`: it is to be asked to end, which a process that has just begun does not
+    understand yet."""
     c = story.cluster
-    nodes = [n for n in c.nodes.values() if n.runs() and not story.busy(n) and (not services or n.service in services) and (n.name in c.listed or not listed)]
-    return story.dice.choice(nodes) if nodes else None
+    nodes = [n for n in c.nodes.values() if n.runs() and not story.busy(n) and (not services or n.service in services) and n.name in c.listed]
+    node = story.dice.choice(nodes) if nodes else None
+    return node if node and (not ready or node.is_ready()) else None
 
 
 def empty(folder):
@@ -61,7 +63,7 @@ def pause(story):
 
 def restart(story):
     """A planned restart."""
-    node = free(story)
+    node = free(story, ready=True)
     if node is None:
         return None
     node.drain()
@@ -74,7 +76,7 @@ def restart(story):
 
 def wipe(story):
     """The data directory is gone at the next start. With a log on it that is allowed only after a clean end."""
-    node = free(story)
+    node = free(story, ready=True)
     if node is None:
         return None
     clean = node.service == "ingester" and story.log == "local"
@@ -230,7 +232,7 @@ def scale(story):
         c.listed.append(node.name)
         c.tell(story.wrong_lists)
         return Fault("a fourth ingester", 3, lambda: None, node)
-    if not node.runs():
+    if not node.runs() or not node.is_ready():
         return None
     c.listed.remove(node.name)
     node.drain()
@@ -241,7 +243,7 @@ def scale(story):
 def fewer(story):
     """A distributor, querier or compactor fewer for a while."""
     c = story.cluster
-    node = free(story, "distributor", "querier", "compactor")
+    node = free(story, "distributor", "querier", "compactor", ready=True)
     if node is None or len([n for n in c.listed if n.startswith(node.service)]) < 2:
         return None
     c.listed.remove(node.name)
