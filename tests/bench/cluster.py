@@ -9,6 +9,7 @@ process of this machine, against one process with its log on the disk.
 """
 import collections
 import json
+import os
 import statistics
 import tempfile
 import threading
@@ -80,13 +81,17 @@ def figures_of_cpu(bench, service, env):
     """One after the other, and again: others may be at work on the machine."""
     seconds, rounds = (10, 2) if bench.short else (20, 3)
     found = collections.defaultdict(list)
+
+    def measure(name, urls, pids):
+        load(bench, urls, pids, 4)  # names and stacks are told once, at the beginning
+        found[name].append(load(bench, urls, pids, seconds))
     for n in range(rounds):
         with Flametree() as f:
-            found["one"].append(load(bench, f.url, str(f.process.pid), seconds))
+            measure("one", f.url, str(f.process.pid))
         with Nodes("--ingester.log=object", *on_bucket(service.url, "cpu-%d" % n), env=env) as c:
-            found["object"].append(load(bench, c.pushed_to(), c.pids(), seconds))
+            measure("object", c.pushed_to(), c.pids())
         with Nodes() as c:
-            found["local"].append(load(bench, c.pushed_to(), c.pids(), seconds))
+            measure("local", c.pushed_to(), c.pids())
     middle = {name: {key: statistics.median(one[key] for one in all_) for key in ("raw_MB_per_core_s", "ack_ms_p50", "ack_ms_p99")} for name, all_ in found.items()}
     cost = {name: 1000 / one["raw_MB_per_core_s"] for name, one in middle.items()}
     bench.row("one process, log on the disk: CPU of a raw MB", cost["one"], "core-ms")
@@ -181,15 +186,21 @@ def figures_of_kill(bench, service, env):
     bench.row("an ingester is killed: pushes that failed", failed, "", "0")
 
 
+def about(told):
+    """What a question read, without the names."""
+    explained = json.loads(told["Flametree-Explain"])
+    return {name: explained[name] for name in ("objects", "nodes", "rows", "reads", "bytes", "ms")}
+
+
 def figures_of_split(bench):
-    """One block has a day; so many days are read by one querier, or shared. All of them have been asked before."""
+    """A block has a day or an hour, so a month of them is read by one querier, or shared. The blocks have been read before."""
     def cpu_of(f, ask, repeat):
         before = {name: months.cpu_seconds(m) for name, m in f.items()}
         for _ in range(repeat):
             ask()
         return {name: (months.cpu_seconds(m) - before[name]) * 1000 / repeat for name, m in f.items()}
     with months.Cluster() as c, tempfile.TemporaryDirectory() as expect:
-        x = months.Loaded(c, bench.driver, expect, bench.note, interval="8h" if bench.short else "2h", series=PODS, stacks=20, prefix="split", services=1, batch=20)
+        x = months.Loaded(c, bench.driver, expect, bench.note, interval="8h" if bench.short else "3h", series=PODS, stacks=20, prefix="split", services=1, batch=20)
         body = json.dumps({"profileTypeID": months.TYPE, "labelSelector": '{service_name="split-0-0",pod=~".+-.+"}', "start": (x.end - DAYS * 86400) * 1000,
                            "end": x.end * 1000 - 1, "maxNodes": 8192}).encode()
         headers = {"Content-Type": "application/json", "X-Scope-OrgID": "tenant-0", "Flametree-Explain": "1"}
@@ -206,13 +217,12 @@ def figures_of_split(bench):
                 total, told = ask()
             return total, cpu_of(f, ask, 10), told
         alone, before, told = measured()
-        bench.note("one querier: %s" % told["Flametree-Explain"])
+        bench.note("one querier: %s" % about(told))
         c["querier"].stop()
         for name in names:
-            # The names of their programs end with their number.
-            c.processes[name] = months_querier(c, name, listed)
+            c.processes[name] = another_querier(c, name, listed)
         shared, after, told = measured()
-        bench.note("four queriers: %s; %s" % (told["Flametree-Explain"], {name: round(ms, 1) for name, ms in after.items()}))
+        bench.note("four queriers: %s; %s" % (about(told), {name: round(ms, 1) for name, ms in after.items()}))
         try:
             assert alone == shared, (alone, shared)
             bench.row("30 days of %d pods, each by its name: CPU of one querier" % PODS, before["querier"], "core-ms")
@@ -224,8 +234,7 @@ def figures_of_split(bench):
                 c.processes.pop(name).stop()
 
 
-def months_querier(c, name, listed):
-    import os
+def another_querier(c, name, listed):
     data = os.path.join(c.folder, name)
     os.makedirs(data, exist_ok=True)
     return Flametree("--server.id", name, "--internal.listen", "unix:%s/%s.sock" % (c.folder, name), "--cluster.ingesters",
