@@ -46,6 +46,7 @@ void node_put_answer(const struct node_answer *answer, struct buf *out)
     pb_put_double_opt(out, 3, answer->load);
     pb_put_bytes_opt(out, 4, answer->version);
     pb_put_u64_opt(out, 5, answer->weight);
+    pb_put_u64_opt(out, 6, (uint64_t)answer->wall_ms);
 }
 
 // ---- reading
@@ -126,6 +127,8 @@ bool node_read_answer(str message, struct node_answer *answer, err *e)
         if (r.field == 4 && r.type == PB_BYTES) answer->version = r.bytes;
         if (r.field == 5 && r.type == PB_VARINT)
             answer->weight = (uint32_t)MIN(r.number, (uint64_t)UINT32_MAX);
+        if (r.field == 6 && r.type == PB_VARINT)
+            answer->wall_ms = (int64_t)MIN(r.number, (uint64_t)INT64_MAX);
     }
     return pb_done(&r, e);
 }

@@ -31,6 +31,7 @@ struct node_answer {
     double load;      // 0 idle .. 1: no room for another request
     str version;      // of its program; empty: one that does not tell
     uint32_t weight;  // for placement (place.h); 0: it does not tell
+    int64_t wall_ms;  // its clock; 0: it does not tell
 };
 
 // Is an id known? An unknown one is all zeros.

@@ -36,6 +36,8 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
         http_headers_add(&h->headers, a, S(PEER_CLUSTER), cluster);
         http_headers_add(&h->headers, a, S(PEER_NODE), node);
     }
+    str time = arena_printf(a, "%lld", (long long)(clock_wall_ns() / NS_PER_MS));
+    http_headers_add(&h->headers, a, S(PEER_TIME), time);
     if (r->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), r->tenant);
     uint64_t left = req_left_ns(r);
     if (left != UINT64_MAX) {

@@ -21,6 +21,9 @@
 #define PEER_CLUSTER "flametree-cluster"
 #define PEER_NODE    "flametree-node"
 
+// The asking node's wall clock in milliseconds. A node whose clock is far off is refused likewise.
+#define PEER_TIME "flametree-time"
+
 struct peer_call {
     struct http_call http;
 };

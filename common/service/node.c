@@ -10,6 +10,9 @@
 #include "sys/clock.h"
 #include "sys/rand.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 _Static_assert(SERVICES_MAX <= NODE_SERVICES_MAX, "every service of a process is named");
 
 bool node_identify(struct program *p, err *e)
@@ -69,6 +72,47 @@ void node_differs(struct program *p, str node, id128 mine, str theirs)
                  STR(str_slice(theirs, 0, ULID_TEXT)), p->id, text);
 }
 
+// Says in words how far a clock is from this process'.
+static void put_difference(char text[NODE_DIFFERENCE], int64_t ahead_ms)
+{
+    int64_t ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
+    snprintf(text, NODE_DIFFERENCE, "%" PRId64 " s %s", ms / 1000,
+             ahead_ms < 0 ? "behind" : "ahead of");
+}
+
+bool node_clock_differs(struct program *p, str node, int64_t wall_ms, char text[NODE_DIFFERENCE])
+{
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    int64_t ahead = 0;
+    int64_t now = clock_wall_ns() / NS_PER_MS;
+    int64_t most = c->clock_difference / NS_PER_MS;
+    if (most == 0 || wall_ms <= 0) return false;
+    if (__builtin_sub_overflow(wall_ms, now, &ahead)) ahead = INT64_MAX;
+    if (ahead <= most && ahead >= -most) return false;
+    put_difference(text, ahead);
+    notice_raise(p->notices, "clock.differs", node, NODE_TOLD_NS,
+                 "its clock is %s this node's (%s), more than cluster.clock_difference: calls "
+                 "between the two are refused until both are right; is NTP running?",
+                 text, p->id);
+    return true;
+}
+
+// A node whose clock is far off would ask for other times than it means, take new profiles for old
+// ones, and let them expire too early. The same process may be set in the middle of a call.
+static bool admit_clock(struct program *p, const struct http_headers *h, str node, err *e)
+{
+    uint64_t ms = 0;
+    char text[NODE_DIFFERENCE];
+    if (str_is(node, p->id) || !str_u64(http_headers_get(h, PEER_TIME), &ms)) return true;
+    if (!node_clock_differs(p, node.n ? node : S("a node"), (int64_t)MIN(ms, (uint64_t)INT64_MAX),
+                            text))
+        return true;
+    return err_set(e, ERR_FAILED_PRECONDITION,
+                   "the clock of %.*s is %s that of %s, more than cluster.clock_difference "
+                   "allows: set both by NTP",
+                   STR(node.n ? node : S("the caller")), text, p->id);
+}
+
 // A node with another store would miss our objects in its answers, and store ours where we do not
 // find them. So it is refused.
 bool node_admit(void *arg, const struct http_headers *h, err *e)
@@ -77,6 +121,7 @@ bool node_admit(void *arg, const struct http_headers *h, err *e)
     id128 mine;
     str theirs = http_headers_get(h, PEER_CLUSTER);
     str node = str_slice(http_headers_get(h, PEER_NODE), 0, sizeof p->id);
+    if (!admit_clock(p, h, node, e)) return false;
     // A caller that names no cluster is a program of before, or has no store.
     if (theirs.n == 0 || !node_cluster(p, &mine)) return true;
     if (str_is(theirs, p->cluster_text)) return true;
@@ -144,7 +189,8 @@ static bool probe(void *self, struct http_exchange *x, str in, struct buf *out, 
                                  .ready = admin_is_ready(p, &why),
                                  .load = node_load(p),
                                  .version = str_of(service_version),
-                                 .weight = (uint32_t)c->weight};
+                                 .weight = (uint32_t)c->weight,
+                                 .wall_ms = clock_wall_ns() / NS_PER_MS};
     buf_release(&why);
     (void)node_cluster(p, &answer.node.cluster);  // it may have become known later
     node_put_answer(&answer, out);

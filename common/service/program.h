@@ -178,6 +178,11 @@ void node_joins(struct program *p, id128 cluster);
 bool node_cluster(const struct program *p, id128 *cluster);  // false: zeros, it is not known
 double node_load(const struct program *p);                   // of node_answer
 bool node_admit(void *arg, const struct http_headers *h, err *e);
+
+#define NODE_DIFFERENCE 40
+
+// Is a node's clock too far from this process'? Then a notice is raised; `text` says how far.
+bool node_clock_differs(struct program *p, str node, int64_t wall_ms, char text[NODE_DIFFERENCE]);
 void node_differs(struct program *p, str node, id128 mine, str theirs);  // raises the notice
 
 #define NODE_TOLD_NS ((uint64_t)(40 * NS_PER_S))  // how long such a notice stays

@@ -6,17 +6,31 @@
 //     its cluster is another one           notice cluster.differs
 //     clusters of two ingesters differ     notice cluster.differs, if this node has no store; as
 //                                          long as they agree, calls carry that cluster
+//     its clock is far off                 notice clock.differs
 //     it has this process' id              notice node.twin; the probed node raises the same
+//     it has another id than in the list   notice member.differs; likewise if it does not have the
+//                                          service of its list
 //     an ingester, without a store         its data directory is noted (directories.h)
+//
+// And this node's own lists are compared with what it is:
+//
+//     it has a service, and the list of    notice cluster.unlisted
+//     that service's nodes is without it
+//     two entries have one address         notice member.twice
+#include "cluster/dns.h"
 #include "rpc/peer.h"
 #include "service/directories.h"
 #include "service/program.h"
 #include "sys/thread.h"
 
+#include <stdlib.h>
+
 #define TICK_NS     ((uint64_t)NS_PER_S)
 #define PROBE_EVERY 10  // ticks
 #define PROBE_NS    ((uint64_t)NS_PER_S)
 #define CALL_BYTES  ((size_t)1 << 20)
+#define SHOWN       400  // bytes of a list in a notice
+
 struct watch {
     struct program *program;
     pthread_t thread;
@@ -56,11 +70,52 @@ static void join(struct watch *w)
     client_introduce(p->client, str_of(p->id), str_of(text));
 }
 
-static void check(struct watch *w, const struct member *m, const struct node_identity *n)
+static const char *list_of(enum member_kind kind)
+{
+    static const char *const names[MEMBER_KINDS] = {[MEMBER_INGESTER] = "cluster.ingesters",
+                                                    [MEMBER_QUERIER] = "cluster.queriers",
+                                                    [MEMBER_COMPACTOR] = "cluster.compactors"};
+    assert(kind < MEMBER_KINDS && names[kind]);
+    return names[kind];
+}
+
+static bool has_service(const struct node_identity *n, enum member_kind kind)
+{
+    for (size_t i = 0; i < n->service_count; i++) {
+        if (str_is(n->services[i], member_kind_names[kind])) return true;
+    }
+    return false;
+}
+
+// A list of before: somebody else is at the address now. An entry without an id names nobody, and
+// found nodes are looked up anew (discover.h).
+static void check_entry(struct watch *w, const struct member *m, const struct node_identity *n)
+{
+    struct notices *notices = w->program->notices;
+    bool other = n->node.n && !str_eq(m->id, m->address) && !str_eq(m->id, n->node);
+    if (members_has_found(w->program->members, m->kind, m->address)) return;
+    if (other) {
+        notice_raise(
+            notices, "member.differs", m->id, NODE_TOLD_NS,
+            "%s has %.*s=%.*s, and the node there has the id %.*s: is the list out of date?",
+            list_of(m->kind), STR(m->id), STR(m->address), STR(n->node));
+    } else if (n->service_count && !has_service(n, m->kind)) {
+        notice_raise(notices, "member.differs", m->id, NODE_TOLD_NS,
+                     "%s has %.*s=%.*s, and the node there is no %s", list_of(m->kind), STR(m->id),
+                     STR(m->address), member_kind_names[m->kind]);
+    }
+}
+
+static void check(struct watch *w, const struct member *m, const struct node_answer *answer)
 {
     struct program *p = w->program;
+    const struct node_identity *n = &answer->node;
+    char text[NODE_DIFFERENCE];
     if (id128_eq(n->boot, p->identity.boot)) return;  // an address by which we reach ourselves
     check_cluster(w, m, n);
+    // Told only: the answer may have taken a second, which no setting counts as far off.
+    (void)node_clock_differs(p, n->node.n ? n->node : m->id, answer->wall_ms, text);
+    check_entry(w, m, n);
     if (node_is_twin(&p->identity, n)) node_tell_twin(&p->process, n);
     if (m->kind == MEMBER_INGESTER) directories_saw(p->process.directories, n->node, n->directory);
 }
@@ -92,10 +147,85 @@ static bool probe_kind(struct watch *w, struct req *r, enum member_kind kind, st
         err ignored = {0};  // a node that does not answer is the prober's business (probe.h)
         struct node_answer answer;
         if (peer_answer(&calls[i], &bytes, &ignored) && node_read_answer(bytes, &answer, &ignored))
-            check(w, of[i], &answer.node);
+            check(w, of[i], &answer);
         peer_release(&calls[i]);
     }
     return true;
+}
+
+// Does an entry of a list name this process? One that is looked up may.
+static bool names_self(const struct program *p, str entry)
+{
+    str address = {0};
+    str id = str_trim(str_split(entry, '=', &address));
+    return dns_is(entry) || str_is(id, p->id) || str_is(id, p->internal_address) ||
+           str_is(str_trim(address), p->internal_address);
+}
+
+static void check_self(struct watch *w, enum member_kind kind, CONFIG_LIST list)
+{
+    struct program *p = w->program;
+    struct buf all;
+    bool there = list.n == 0 || !has_service(&p->identity, kind);
+    buf_init(&all, NULL, SHOWN);
+    for (size_t i = 0; i < list.n && !there; i++) {
+        there = names_self(p, str_of(list.v[i]));
+        buf_printf(&all, "%s%s", i ? "," : "", list.v[i]);
+    }
+    if (!there) {
+        notice_raise(p->notices, "cluster.unlisted", str_of(p->id), NODE_TOLD_NS,
+                     "%s is '%.*s%s', and this %s (server.id %s, at %s) is not in it: nodes with "
+                     "this list do not ask it",
+                     list_of(kind), STR(buf_view(&all)), all.failed ? "..." : "",
+                     member_kind_names[kind], p->id, p->internal_address);
+    }
+    buf_release(&all);
+}
+
+static str address_of(const char *text)
+{
+    str entry = str_of(text);
+    size_t eq = str_find(entry, '=');
+    return str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
+}
+
+static int by_address(const void *a, const void *b)
+{
+    return str_cmp(address_of(*(const char *const *)a), address_of(*(const char *const *)b));
+}
+
+// One process at two ids gets two shares, and the node that should be at the second gets nothing.
+static void check_addresses(struct watch *w, enum member_kind kind, CONFIG_LIST list)
+{
+    size_t bytes = MAX(list.n, (size_t)1) * sizeof *list.v;
+    err ignored = {0};  // next time, then
+    const char **v = mem_alloc(NULL, bytes, &ignored);
+    if (!v) return;
+    for (size_t i = 0; i < list.n; i++)
+        v[i] = list.v[i];
+    qsort(v, list.n, sizeof *v, by_address);
+    for (size_t i = 1; i < list.n; i++) {
+        if (by_address(&v[i - 1], &v[i]) == 0) {
+            notice_raise(w->program->notices, "member.twice", address_of(v[i]), NODE_TOLD_NS,
+                         "%s has '%s' and '%s', which have one address", list_of(kind), v[i - 1],
+                         v[i]);
+        }
+    }
+    mem_free(NULL, v, bytes);
+}
+
+static void check_list(struct watch *w, enum member_kind kind, CONFIG_LIST list)
+{
+    check_self(w, kind, list);
+    check_addresses(w, kind, list);
+}
+
+static void check_lists(struct watch *w)
+{
+    const struct cluster_settings *c = config_section(w->program->config, "cluster");
+    check_list(w, MEMBER_INGESTER, c->ingesters);
+    check_list(w, MEMBER_QUERIER, c->queriers);
+    check_list(w, MEMBER_COMPACTOR, c->compactors);
 }
 
 static void probe_all(struct watch *w)
@@ -135,7 +265,10 @@ static void *run_watch(void *arg)
     for (unsigned tick = 0;; tick++) {
         // Each second, because pushes may wait for what it finds out.
         if (w->program->process.store) storage_ask(w->program);
-        if (tick % PROBE_EVERY == 0) probe_all(w);
+        if (tick % PROBE_EVERY == 0) {
+            check_lists(w);
+            probe_all(w);
+        }
         if (!wait(w)) return NULL;
     }
 }
