@@ -3,6 +3,7 @@
 // member.c - the table of members under one lock; readers get copies.
 #include "cluster/member.h"
 
+#include "base/hash.h"
 #include "cluster/metrics.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
@@ -424,6 +425,18 @@ struct member_facts *members_facts(struct members *m, struct arena *a, size_t *c
     if (!v || a->exhausted) return NULL;
     *count = n;
     return v;
+}
+
+uint64_t members_print(const struct member *v, size_t n)
+{
+    struct hash_state h;
+    hash_begin(&h);
+    for (size_t i = 0; i < n; i++) {
+        assert(i == 0 || str_cmp(v[i - 1].id, v[i].id) < 0);
+        hash_add(&h, v[i].id.p, v[i].id.n);
+        hash_add(&h, "\xff", 1);
+    }
+    return hash_end(&h) | 1;
 }
 
 bool members_has(struct members *m, enum member_kind kind)

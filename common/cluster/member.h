@@ -123,6 +123,10 @@ struct member_facts {
 // As members_all.
 struct member_facts *members_facts(struct members *m, struct arena *a, size_t *count);
 
+// A hash of the ids, in the order of members_of: the same on every node with the same list. Never
+// 0.
+uint64_t members_print(const struct member *v, size_t n);
+
 // Is there any member of a kind, alive or not?
 bool members_has(struct members *m, enum member_kind kind);
 

@@ -82,10 +82,18 @@ static const err *keep_fault(struct arena *a, const err *fault)
     return copy;
 }
 
-static bool is_listed(const struct member *v, size_t n, const struct stream_node *node)
+static int by_text(const void *a, const void *b)
 {
-    // A path through this process' own descriptors leads elsewhere in another process.
-    if (str_starts(node->address, S("unix:/proc/self/"))) return true;
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+static bool has_text(const str *v, size_t n, str text)
+{
+    return n && bsearch(&text, v, n, sizeof text, by_text);
+}
+
+static bool is_among(const struct member *v, size_t n, const struct stream_node *node)
+{
     for (size_t i = 0; i < n; i++) {
         if (str_eq(v[i].address, node->address) || str_eq(v[i].id, node->node)) return true;
     }
@@ -103,14 +111,25 @@ static struct member *add_unlisted(const struct fetch_transport *t, struct arena
     size_t kept = 0;
     if (t->streams && !streams_nodes(t->streams, a, &nodes, &count, e)) return NULL;
     struct member *v = ARENA_ARRAY(a, struct member, *n + count + 1);
+    // Ids and addresses of the list, sorted: mostly all nodes are in it.
+    str *known = ARENA_ARRAY(a, str, 2 * *n + 1);
     *unlisted = nodes;
-    if (!v) {
+    if (!v || !known) {
         (void)arena_fail(a, e);
         return NULL;
     }
     if (*n) memcpy(v, listed, *n * sizeof *v);
+    for (size_t i = 0; i < *n; i++) {
+        known[2 * i] = v[i].id;
+        known[2 * i + 1] = v[i].address;
+    }
+    qsort(known, 2 * *n, sizeof *known, by_text);
     for (size_t i = 0; i < count; i++) {
-        if (is_listed(v, *n + kept, &nodes[i])) continue;
+        // A path through this process' own descriptors leads elsewhere in another process.
+        if (str_starts(nodes[i].address, S("unix:/proc/self/"))) continue;
+        if (has_text(known, 2 * *n, nodes[i].address) || has_text(known, 2 * *n, nodes[i].node))
+            continue;
+        if (is_among(v + *n, kept, &nodes[i])) continue;
         v[*n + kept] = (struct member){.id = nodes[i].node,
                                        .address = nodes[i].address,
                                        .kind = MEMBER_INGESTER};
@@ -118,6 +137,20 @@ static struct member *add_unlisted(const struct fetch_transport *t, struct arena
     }
     *n += kept;
     return v;
+}
+
+// The message, with the print of this process' list.
+static bool add_print(struct arena *a, const struct member *v, size_t n, str *message, err *e)
+{
+    struct buf out;
+    buf_init(&out, a->budget, SIZE_MAX / 2);
+    buf_str(&out, *message);
+    pb_put_fixed64_opt(&out, 16, n ? members_print(v, n) : 0);
+    str whole = arena_str(a, buf_view(&out));
+    bool ok = buf_ok(&out, e) && arena_ok(a, e);
+    if (ok) *message = whole;
+    buf_release(&out);
+    return ok;
 }
 
 bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
@@ -133,6 +166,7 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     members = add_unlisted(t, &r->arena, members, &n, &unlisted, e);
     if (!members) return false;
     if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
+    if (!add_print(&r->arena, members, listed, &message, e)) return false;
 
     // The arena releases the calls, whichever way this function is left: replies borrow their bytes
     // until the request ends.
@@ -436,38 +470,53 @@ bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const e
 
 // ---- member lists that differ
 
+// The open stream of a reply.
+struct open_stream {
+    id128 stream;
+    size_t reply;
+};
+
+static int by_open_stream(const void *a, const void *b)
+{
+    const struct open_stream *x = a;
+    const struct open_stream *y = b;
+    int order = memcmp(x->stream.b, y->stream.b, sizeof x->stream.b);
+    return order ? order : (x->reply > y->reply) - (x->reply < y->reply);
+}
+
 // Two members whose replies have the same open stream are one ingester under two names. So some
 // ingester was not asked: the one that should be behind the second name.
-static bool check_twin(struct arena *a, const struct head_replies *replies,
-                       const struct speaker *speakers, size_t i, struct fetched *f, err *e)
+static bool check_twins(struct arena *a, const struct head_replies *replies,
+                        const struct speaker *speakers, struct fetched *f, err *e)
 {
-    const struct speaker *s = &speakers[i];
-    assert(i < replies->n);
-    for (size_t k = 0; k < i; k++) {
-        const struct speaker *o = &speakers[k];
-        if (!s->has_own || !o->has_own || !id128_eq(s->own, o->own)) continue;
+    struct open_stream *v = ARENA_ARRAY(a, struct open_stream, replies->n + 1);
+    size_t n = 0;
+    size_t first = 0;
+    if (!v) return arena_fail(a, e);
+    for (size_t i = 0; i < replies->n; i++) {
+        if (speakers[i].has_own) v[n++] = (struct open_stream){speakers[i].own, i};
+    }
+    qsort(v, n, sizeof *v, by_open_stream);
+    for (size_t i = 1; i < n; i++) {
         err why = {0};
+        if (!id128_eq(v[i].stream, v[first].stream)) {
+            first = i;
+            continue;
+        }
         err_set(&why, ERR_UNAVAILABLE,
                 "at its address in cluster.ingesters answers %.*s, as at that of %.*s",
-                STR(s->node), STR(replies->v[k].member));
-        return fetch_miss(a, f, replies->v[i].member, &why, e);
+                STR(speakers[v[i].reply].node), STR(replies->v[v[first].reply].member));
+        if (!fetch_miss(a, f, replies->v[v[i].reply].member, &why, e)) return false;
     }
     return true;
 }
 
-static bool is_asked(const struct head_replies *replies, str id)
-{
-    for (size_t i = 0; i < replies->n; i++) {
-        if (str_eq(replies->v[i].member, id)) return true;
-    }
-    return false;
-}
-
-static bool check_known(struct arena *a, const struct head_replies *replies,
-                        const struct speaker *s, struct fetched *f, err *e)
+// `asked` has the n members that were asked, sorted.
+static bool check_known(struct arena *a, const str *asked, size_t n, const struct speaker *s,
+                        struct fetched *f, err *e)
 {
     for (size_t i = 0; i < s->known.n; i++) {
-        if (is_asked(replies, s->known.v[i])) continue;
+        if (has_text(asked, n, s->known.v[i])) continue;
         err why = {0};
         err_set(&why, ERR_UNAVAILABLE,
                 "%.*s knows it, but it is not in this querier's cluster.ingesters", STR(s->node));
@@ -487,21 +536,19 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
-// Adds the rows of reply i; a reply that cannot be read is a member missed.
-static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
-                       struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
-                       err *e)
+// Adds the rows of a reply; a reply that cannot be read is a member missed.
+static bool take_reply(struct arena *a, const struct head_reply *reply, struct speaker *speaker,
+                       struct stream_rows *rows, struct fetched *out, err *e)
 {
-    const struct head_reply *reply = &replies->v[i];
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
     // Whoever is in no list may be gone for good: then its streams are missed, or nothing.
     if (reply->fault) return reply->unlisted || fetch_miss(a, out, reply->member, reply->fault, e);
-    if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
-        find_own(&speakers[i], rows, before);
-        out->stores |= speakers[i].stores;
-        return check_twin(a, replies, speakers, i, out, e);
+    if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, speaker, &why)) {
+        find_own(speaker, rows, before);
+        out->stores |= speaker->stores;
+        return true;
     }
     // Half a reply must not count: its streams are dropped, and the member is missing. That is a
     // fault of the node, not of the client who asked.
@@ -550,12 +597,15 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
     out->node_count = 0;
-    if (!speakers || !out->nodes) return arena_fail(a, e);
+    str *asked = ARENA_ARRAY(a, str, replies->n + 1);
+    if (!speakers || !out->nodes || !asked) return arena_fail(a, e);
     for (size_t i = 0; i < replies->n; i++) {
         const struct speaker *s = &speakers[i];
-        if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
+        asked[i] = replies->v[i].member;
+        if (!take_reply(a, &replies->v[i], &speakers[i], &rows, out, e)) return false;
         if (s->node.n) out->nodes[out->node_count++] = (struct fetched_node){s->node, s->directory};
     }
+    if (!check_twins(a, replies, speakers, out, e)) return false;
     if (!gather_served(a, speakers, replies->n, out, e)) return false;
     if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
     for (size_t i = 0; i < rows.n; i++) {
@@ -563,8 +613,9 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
         if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
     }
+    qsort(asked, replies->n, sizeof *asked, by_text);
     for (size_t i = 0; i < replies->n; i++) {
-        if (!check_known(a, replies, &speakers[i], out, e)) return false;
+        if (!check_known(a, asked, replies->n, &speakers[i], out, e)) return false;
     }
     for (size_t i = 0; i < replies->n; i++) {
         for (size_t k = 0; k < speakers[i].lost.n; k++) {
