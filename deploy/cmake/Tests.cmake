@@ -133,6 +133,17 @@ foreach(fuzzer IN LISTS fuzzers)
     endif()
 endforeach()
 
+# Clusters of many sizes, by counts (tests/simulate/main.c).
+if(TARGET ft_distributor AND TARGET ft_querier AND TARGET ft_compactor)
+    add_executable(simulate tests/simulate/main.c)
+    target_include_directories(simulate PRIVATE tests)
+    set_target_properties(simulate PROPERTIES FT_TEST ON)
+    target_link_libraries(simulate PRIVATE ft_distributor ft_querier ft_compactor ${CMOCKA})
+    fixtures_of(simulate ${PROJECT_SOURCE_DIR}/tests/simulate/main.c)
+    add_test(NAME simulate COMMAND simulate)
+    set_tests_properties(simulate PROPERTIES TIMEOUT 3600 LABELS unit)
+endif()
+
 # Random walks of the real services over a store in memory (tests/walk/main.c).
 if(TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
     file(GLOB walk CONFIGURE_DEPENDS tests/walk/*.c)
