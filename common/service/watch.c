@@ -93,13 +93,14 @@ static void check_entry(struct watch *w, const struct member *m, const struct no
 {
     struct notices *notices = w->program->notices;
     bool other = n->node.n && !str_eq(m->id, m->address) && !str_eq(m->id, n->node);
-    if (members_has_found(w->program->members, m->kind, m->address)) return;
+    bool serves = n->service_count == 0 || has_service(n, m->kind);
+    if ((!other && serves) || members_has_found(w->program->members, m->kind, m->address)) return;
     if (other) {
         notice_raise(
             notices, "member.differs", m->id, NODE_TOLD_NS,
             "%s has %.*s=%.*s, and the node there has the id %.*s: is the list out of date?",
             list_of(m->kind), STR(m->id), STR(m->address), STR(n->node));
-    } else if (n->service_count && !has_service(n, m->kind)) {
+    } else {
         notice_raise(notices, "member.differs", m->id, NODE_TOLD_NS,
                      "%s has %.*s=%.*s, and the node there is no %s", list_of(m->kind), STR(m->id),
                      STR(m->address), member_kind_names[m->kind]);
