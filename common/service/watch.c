@@ -93,13 +93,14 @@ static void check_entry(struct watch *w, const struct member *m, const struct no
 {
     struct notices *notices = w->program->notices;
     bool other = n->node.n && !str_eq(m->id, m->address) && !str_eq(m->id, n->node);
-    if (members_has_found(w->program->members, m->kind, m->address)) return;
+    bool serves = n->service_count == 0 || has_service(n, m->kind);
+    if ((!other && serves) || members_has_found(w->program->members, m->kind, m->address)) return;
     if (other) {
         notice_raise(
             notices, "member.differs", m->id, NODE_TOLD_NS,
             "%s has %.*s=%.*s, and the node there has the id %.*s: is the list out of date?",
             list_of(m->kind), STR(m->id), STR(m->address), STR(n->node));
-    } else if (n->service_count && !has_service(n, m->kind)) {
+    } else {
         notice_raise(notices, "member.differs", m->id, NODE_TOLD_NS,
                      "%s has %.*s=%.*s, and the node there is no %s", list_of(m->kind), STR(m->id),
                      STR(m->address), member_kind_names[m->kind]);
@@ -172,12 +173,13 @@ static void check_self(struct watch *w, enum member_kind kind, CONFIG_LIST list)
         there = names_self(p, str_of(list.v[i]));
         buf_printf(&all, "%s%s", i ? "," : "", list.v[i]);
     }
-    if (!there)
+    if (!there) {
         notice_raise(p->notices, "cluster.unlisted", str_of(p->id), NODE_TOLD_NS,
                      "%s is '%.*s%s', and this %s (server.id %s, at %s) is not in it: nodes with "
                      "this list do not ask it",
                      list_of(kind), STR(buf_view(&all)), all.failed ? "..." : "",
                      member_kind_names[kind], p->id, p->internal_address);
+    }
     buf_release(&all);
 }
 
@@ -204,10 +206,11 @@ static void check_addresses(struct watch *w, enum member_kind kind, CONFIG_LIST 
         v[i] = list.v[i];
     qsort(v, list.n, sizeof *v, by_address);
     for (size_t i = 1; i < list.n; i++) {
-        if (by_address(&v[i - 1], &v[i]) == 0)
+        if (by_address(&v[i - 1], &v[i]) == 0) {
             notice_raise(w->program->notices, "member.twice", address_of(v[i]), NODE_TOLD_NS,
                          "%s has '%s' and '%s', which have one address", list_of(kind), v[i - 1],
                          v[i]);
+        }
     }
     mem_free(NULL, v, bytes);
 }

@@ -59,6 +59,18 @@ static str listed(struct members *m, struct arena *a)
         assert_string_equal(arena_printf(a, "%.*s", STR(listed(m, a))).p, text); \
     } while (0)
 
+static void a_print_is_that_of_the_ids(void **state)
+{
+    (void)state;
+    const struct member ab[] = {{.id = S("a"), .address = S("h:1"), .alive = true}, {.id = S("b")}};
+    const struct member moved[] = {{.id = S("a"), .address = S("h:2")}, {.id = S("b")}};
+    const struct member other[] = {{.id = S("ab")}};
+    assert_true(members_print(ab, 2) == members_print(moved, 2));
+    assert_true(members_print(ab, 2) != members_print(ab, 1));
+    assert_true(members_print(ab, 2) != members_print(other, 1));
+    assert_true(members_print(NULL, 0) != 0);
+}
+
 static str weights(struct members *m, struct arena *a)
 {
     size_t n = 0;
@@ -408,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_listed_by_kind_in_order_of_id),
         cmocka_unit_test(a_list_that_is_read_again_keeps_what_is_known),
+        cmocka_unit_test(a_print_is_that_of_the_ids),
         cmocka_unit_test(nodes_found_by_name_come_move_and_go),
         cmocka_unit_test(three_failures_in_a_row_make_a_member_seem_dead),
         cmocka_unit_test(only_a_silent_member_is_given_up),
