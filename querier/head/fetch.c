@@ -568,6 +568,7 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
                        struct speaker *speaker, struct stream_rows *rows, struct fetched *out,
                        err *e)
 {
+    const struct head_reply *reply = &replies->v[i];
     size_t before = rows->n;
     err why = {0};
     out->bytes += reply->bytes.n;
