@@ -32,7 +32,7 @@
 // One of the ingesters clears away what is left of logs, so often.
 #define SWEEP_NS ((uint64_t)(3600 * NS_PER_S))
 
-// A stream that this ingester could not adopt.
+// A stream that this ingester could not adopt, or whose registration it took back.
 struct passed {
     id128 stream;
     uint64_t until_mono_ns;
@@ -352,20 +352,25 @@ static bool take_over(struct adopt *a, const struct registered_stream *s, size_t
     return ok;
 }
 
-static void pass(struct look *l, const struct registered_stream *s, const err *why)
+// Not to be looked at again before all ingesters had a turn.
+static void note_passed(struct look *l, id128 stream)
 {
     struct adopt *a = l->a;
-    struct passed *p = find_passed(a, s->stream);
-    char stream[ULID_TEXT];
-    char text[LOG_QUOTE_MAX];
+    struct passed *p = find_passed(a, stream);
     size_t live = 0;
     for (size_t i = 0; i < l->member_count; i++)
         live += l->members[i].alive;
     if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
-    if (p) {
-        *p = (struct passed){.stream = s->stream,
-                             .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS};
-    }
+    if (!p) return;
+    *p = (struct passed){.stream = stream,
+                         .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS};
+}
+
+static void pass(struct look *l, const struct registered_stream *s, const err *why)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    note_passed(l, s->stream);
     ulid_print(s->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
     log_warn(NULL, "stream.not_adopted", "stream=%s fault=%s then=\"%s\"", stream,
@@ -401,6 +406,15 @@ static bool may_adopt(struct ingester *in)
     return ready && wal_state(in->wal) == WAL_OPEN;
 }
 
+// A former process of this directory covered the stream, and ended before it took the registration
+// back.
+static bool is_left(struct look *l, const struct registered_stream *s)
+{
+    const struct passed *p = find_passed(l->a, s->stream);
+    if (p && clock_mono_ns() < p->until_mono_ns) return false;
+    return !id128_eq(s->boot, me(l->a)->boot) && wal_is_covered(l->a->in->wal, s->stream);
+}
+
 static bool adopt_due(struct look *l, err *e)
 {
     struct adopt *a = l->a;
@@ -412,6 +426,11 @@ static bool adopt_due(struct look *l, err *e)
     for (size_t i = 0; i < l->stream_count && !is_over(a); i++) {
         const struct registered_stream *s = &l->streams[i];
         bool is = false;
+        if (is_left(l, s)) {
+            if (!stream_unregister(a->in->process->store, l->req, s->stream, e)) return false;
+            note_passed(l, s->stream);
+            continue;
+        }
         if (!is_due(l, s, scratch) || !may_adopt(a->in)) continue;
         if (!asked && (!reaches_enough(l) || !ask_members(l, &h, e))) return e->code == ERR_OK;
         asked = true;

@@ -208,6 +208,8 @@ void wal_let_go(struct wal *w, id128 stream);
 
 // Whether it is a stream of this log, one that is being adopted included.
 bool wal_has_stream(struct wal *w, id128 stream);
+// Whether it is one of which nothing is needed any more, but for objects that are to be deleted.
+bool wal_is_covered(struct wal *w, id128 stream);
 // All of them; the arena's.
 bool wal_all_streams(struct wal *w, struct arena *a, id128 **v, size_t *n, err *e) MUST_CHECK;
 

@@ -112,6 +112,15 @@ bool wal_has_stream(struct wal *w, id128 stream)
     return has;
 }
 
+bool wal_is_covered(struct wal *w, id128 stream)
+{
+    lock_take(&w->lock);
+    const struct owned *s = w->objects ? find(w, stream) : NULL;
+    bool covered = s && s->covered;
+    lock_give(&w->lock);
+    return covered;
+}
+
 bool wal_all_streams(struct wal *w, struct arena *a, id128 **v, size_t *n, err *e)
 {
     const struct wal_objects *o = w->objects;

@@ -7,8 +7,8 @@ import shutil
 import signal
 
 import pytest
-from client import CPU, Pprof, now_ms, select, unique
-from flametree import AZURE, Cluster, S3, await_, flush
+from client import CPU, Pprof, Server, now_ms, select, unique
+from flametree import AZURE, Cluster, Flametree, S3, await_, flush
 
 OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
 PODS = 12
@@ -149,3 +149,20 @@ def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluste
     await_whole(s, service, 3 * PODS)
     flush(cluster)
     await_whole(s, service, 3 * PODS)
+
+
+def test_a_registration_that_a_killed_process_left_is_taken_back(tmp_path):
+    """It had flushed all of the stream, and died before the registration went."""
+    flags = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_age=1s")
+    with Flametree(*flags, data=str(tmp_path), env={"FLAMETREE_FAULTS": "stream.unregister=eio"}) as f:
+        s, service = Server(f.url), unique()
+        push(s, service)
+        left = {stream["stream"] for stream in registered(f)}
+        flush(f)
+        noted = lambda: open(os.path.join(f.data, "ingester/log/STREAMS")).read()
+        await_("a stream to have nothing any more", lambda: any(stream not in noted() for stream in left), 60, 0.2)
+        f.kill()
+        f.env.pop("FLAMETREE_FAULTS")
+        f.start()
+        await_("registrations of the killed process to go", lambda: not left & {stream["stream"] for stream in registered(f)}, 60, 0.2)
+        await_whole(s, service, PODS)
