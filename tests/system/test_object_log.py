@@ -165,4 +165,4 @@ def test_a_registration_that_a_killed_process_left_is_taken_back(tmp_path):
         f.env.pop("FLAMETREE_FAULTS")
         f.start()
         await_("registrations of the killed process to go", lambda: not left & {stream["stream"] for stream in registered(f)}, 60, 0.2)
-        await_whole(s, service, PODS)
+        await_whole(Server(f.url), service, PODS)
