@@ -84,13 +84,18 @@ class Net:
             # In this order: with the first address of a network its others go.
             sh(*self.inside(name), "ip", "addr", "del", old + "/24", "dev", "eth0")
             sh(*self.inside(name), "ip", "addr", "add", self.address(number) + "/24", "dev", "eth0")
+            for a, to in [cut for cut, times in self.cuts.items() if cut[0] == name and times]:
+                self.lose(a, to)  # went with the old address
 
     def cut(self, a, b):
         """What a sends to b gets lost, silently; the other way goes on. Returns what mend() takes."""
         to = self.address_of[b]
         self.cuts[a, to] += 1
-        self.neighbour("replace", a, to, "lladdr", NOBODY, "nud", "permanent")
+        self.lose(a, to)
         return a, to
+
+    def lose(self, a, to):
+        self.neighbour("replace", a, to, "lladdr", NOBODY, "nud", "permanent")
 
     def mend(self, cut):
         self.cuts[cut] -= 1
