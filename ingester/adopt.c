@@ -32,10 +32,12 @@
 // One of the ingesters clears away what is left of logs, so often.
 #define SWEEP_NS ((uint64_t)(3600 * NS_PER_S))
 
-// A stream that this ingester could not adopt, or whose registration it took back.
+// A stream that this ingester has adopted, or could not adopt. It is not looked at before that
+// time.
 struct passed {
     id128 stream;
     uint64_t until_mono_ns;
+    bool adopted;
 };
 
 #define PASSED_MAX 256
@@ -352,8 +354,8 @@ static bool take_over(struct adopt *a, const struct registered_stream *s, size_t
     return ok;
 }
 
-// Not to be looked at again before all ingesters had a turn.
-static void note_passed(struct look *l, id128 stream)
+// One that is not adopted is not looked at again before all ingesters had a turn.
+static void note_passed(struct look *l, id128 stream, bool adopted)
 {
     struct adopt *a = l->a;
     struct passed *p = find_passed(a, stream);
@@ -362,15 +364,15 @@ static void note_passed(struct look *l, id128 stream)
         live += l->members[i].alive;
     if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
     if (!p) return;
-    *p = (struct passed){.stream = stream,
-                         .until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS};
+    *p = (struct passed){.stream = stream, .adopted = adopted};
+    if (!adopted) p->until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS;
 }
 
 static void pass(struct look *l, const struct registered_stream *s, const err *why)
 {
     char stream[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    note_passed(l, s->stream);
+    note_passed(l, s->stream, false);
     ulid_print(s->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
     log_warn(NULL, "stream.not_adopted", "stream=%s fault=%s then=\"%s\"", stream,
@@ -389,6 +391,7 @@ static void adopt_one(struct look *l, const struct registered_stream *s)
         if (!duty_is_over(a->in)) pass(l, s, &e);
         return;
     }
+    note_passed(l, s->stream, true);
     ulid_print(s->stream, stream);
     metric_add(&ingester_adopted, 1);
     log_info(NULL, "stream.adopted", "stream=%s node=%s cuts=%zu took_ms=%" PRIu64, stream,
@@ -406,13 +409,16 @@ static bool may_adopt(struct ingester *in)
     return ready && wal_state(in->wal) == WAL_OPEN;
 }
 
-// A former process of this directory covered the stream, and ended before it took the registration
-// back.
+// Nothing of the stream is needed, and its registration is left: this process adopted it and has
+// given all of it to the store since, or it had nothing in it; or a former process of this
+// directory covered it, and ended before it took the registration back.
 static bool is_left(struct look *l, const struct registered_stream *s)
 {
+    struct wal *wal = l->a->in->wal;
     const struct passed *p = find_passed(l->a, s->stream);
+    if (id128_eq(s->boot, me(l->a)->boot)) return false;
     if (p && clock_mono_ns() < p->until_mono_ns) return false;
-    return !id128_eq(s->boot, me(l->a)->boot) && wal_is_covered(l->a->in->wal, s->stream);
+    return wal_is_covered(wal, s->stream) || (p && p->adopted && !wal_has_stream(wal, s->stream));
 }
 
 static bool adopt_due(struct look *l, err *e)
@@ -428,7 +434,7 @@ static bool adopt_due(struct look *l, err *e)
         bool is = false;
         if (is_left(l, s)) {
             if (!stream_unregister(a->in->process->store, l->req, s->stream, e)) return false;
-            note_passed(l, s->stream);
+            note_passed(l, s->stream, false);
             continue;
         }
         if (!is_due(l, s, scratch) || !may_adopt(a->in)) continue;
