@@ -16,7 +16,6 @@ from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, SPREAD, Flametree
 from net import Net, sh
 from s3_service import BUCKET, KEYS
-from versitygw import build as build_store
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUNNER, STORE, LINKS = 1, 2, 3
@@ -135,7 +134,6 @@ class Cluster:
         self.folder, self.log_home, self.members, self.say = folder, log_home, members, say
         self.ended = lambda node, why: None  # told of who ended by itself
         os.environ.update(AWS_ACCESS_KEY_ID=KEYS[0], AWS_SECRET_ACCESS_KEY=KEYS[1])
-        build_store()
         self.net = Net("127.%d.%d." % (os.getpid() >> 8 & 127 | 128, os.getpid() & 255))
         here = self.net.runner(RUNNER)
         self.net.machine("store", STORE)
