@@ -213,7 +213,7 @@ static bool is_other_object(str name)
     if (str_is(name, "cluster") || str_starts(name, S("tenants/"))) return true;
     if (str_starts(name, S("closed/"))) return true;
     if (str_starts(name, S("streams/")) || str_starts(name, S("nodes/"))) return true;
-    if (str_starts(name, S("check/"))) return true;
+    if (str_starts(name, S("log/")) || str_starts(name, S("check/"))) return true;
     if (!name_hex(&rest, 2, &top) || !name_char(&rest, '/')) return false;
     (void)str_split(rest, '/', &rest);  // the tenant
     if (str_starts(rest, S("live/a/")))

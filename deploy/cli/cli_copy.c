@@ -294,7 +294,38 @@ static bool see_small(void *arg, str name, uint64_t size, err *e)
     bool gone = false;
     if (want(k, arena_str(&k->arena, name), size, &gone, e)) return true;
     if (!gone) return false;
-    *e = (err){0};  // a data directory that was given up meanwhile
+    *e = (err){0};  // a stream that has ended meanwhile
+    return true;
+}
+
+// ---- logs
+
+struct logs {
+    struct copying *k;
+    struct catalog_entry *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool see_log(void *arg, str name, uint64_t size, err *e)
+{
+    struct logs *l = arg;
+    struct arena *a = &l->k->arena;
+    if (!arena_grow(a, &l->v, &l->cap, l->n + 1, sizeof *l->v)) return arena_fail(a, e);
+    l->v[l->n++] = (struct catalog_entry){arena_str(a, name), size, 0, false};
+    return arena_ok(a, e);
+}
+
+// What ingesters have in the store that is in no row yet. A log is deleted from its first object
+// on, so it is copied from its last one on: a cut whose first object is in the copy is whole there,
+// and the rows of others come after this. One tenant's copy has no logs, as all share them.
+static bool copy_logs(struct copying *k, err *e)
+{
+    struct logs l = {.k = k};
+    if (k->tenant) return true;
+    if (!store_list(k->from, &k->req, name_logs(), (str){0}, see_log, &l, e)) return false;
+    for (size_t i = l.n; i > 0; i--)
+        if (!see_small(k, l.v[i - 1].name, l.v[i - 1].size, e)) return false;
     return true;
 }
 
@@ -435,7 +466,7 @@ bool copying_run(struct copying *k, bool fresh, err *e)
     // The note of a tenant after its rows: nobody looks for them before.
     if (!want_any_size(k, name_cluster(), &gone, e) ||
         !store_list(k->from, &k->req, name_streams(), (str){0}, see_small, k, e) ||
-        !tenants_list(k->manifests, &k->req, &k->arena, &tenants, &n, e)) {
+        !copy_logs(k, e) || !tenants_list(k->manifests, &k->req, &k->arena, &tenants, &n, e)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {

@@ -29,6 +29,9 @@ class Dns:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         self.mode = "end"
         self.socket.sendto(b"", self.socket.getsockname())
         self.thread.join()

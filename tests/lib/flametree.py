@@ -25,6 +25,7 @@ import zlib
 
 import azurite
 import s3_service
+from dns import Dns
 from s3_service import BUCKET
 
 TOP = os.path.join(os.path.dirname(__file__), "../..")
@@ -156,6 +157,10 @@ def store_of(folder, on_bucket=bool(S3 or AZURE), place="store"):
         return AZURE.store_url(prefix_of(folder))
     return "s3://%s/%s" % (BUCKET, prefix_of(folder)) if on_bucket else os.path.join(folder, place)
 
+
+# With FLAMETREE_TEST_DNS=1 processes of a cluster find each other by name: the ids are those of the nodes themselves then. (The log of ingesters is
+# chosen by the product's own variable, FLAMETREE_INGESTER_LOG=object.)
+BY_NAME = os.environ.get("FLAMETREE_TEST_DNS") == "1"
 
 # Tests run side by side, and the ports of OTLP's listeners are the same for all servers.
 for protocol in ("GRPC", "HTTP"):
@@ -327,6 +332,8 @@ class Cluster:
         own_store = store_flags(self.folder, args)
         self.store = store_of(self.folder, bool(own_store), "data/store")
         further, flags = self.split([*own_store, *args])
+        self.dns = Dns() if BY_NAME else None
+        by_name = self.dns_env(names) if BY_NAME else {}
         self.members = {}
         for name in names:
             service = name.split("-")[0]
@@ -343,8 +350,21 @@ class Cluster:
             data = os.path.join(self.folder, "data", name)
             os.makedirs(data)
             self.members[name] = Flametree("--config", self.config_file(name), *own, program="flametree-" + service, data=data, self_profile=self_profile,
-                                           env={**(env or {}), **(env_of or {}).get(name, {})}, listen=None, cwd=self.folder)
+                                           env={**by_name, **(env or {}), **(env_of or {}).get(name, {})}, listen=None, cwd=self.folder)
             self.members[name].host = self.host
+
+    def dns_env(self, names):
+        """Lists of members by name, and a DNS server that knows the processes of these names."""
+        env = {"FLAMETREE_CLUSTER_DNS_SERVERS": self.dns.address, "FLAMETREE_CLUSTER_DNS_INTERVAL": "200ms", "FLAMETREE_CLUSTER_PROBE_INTERVAL": "200ms"}
+        for kind in ("ingester", "querier", "compactor"):
+            record = "_internal._tcp.%ss.test" % kind
+            self.dns.srv[record] = []
+            for name in (name for name in names if name.split("-")[0] == kind):
+                with open(os.path.join(EXAMPLES, name + ".yaml")) as f:
+                    port = re.search(r"^internal:\n  listen: [\d.]+:(\d+)", f.read(), re.M).group(1)
+                self.dns.srv[record].append((self.host, int(port)))
+            env["FLAMETREE_CLUSTER_%sS" % kind.upper()] = "dns:" + record
+        return env
 
     @staticmethod
     def split(args):
@@ -454,6 +474,8 @@ class Cluster:
                 with contextlib.suppress(ProcessLookupError):
                     if m.process:
                         m.kill()
+            if self.dns:
+                self.dns.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

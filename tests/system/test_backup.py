@@ -67,6 +67,29 @@ def test_a_copy_made_while_all_runs_is_consistent_and_comes_back(topology, tmp_p
         assert numbers(g, service) == set(range(before))
 
 
+def test_a_copy_of_logs_in_the_store_has_what_is_not_flushed(tmp_path):
+    """Taken while cuts are flushed and their logs go: each profile that was acknowledged before is in the copy once."""
+    service, copy = unique("kept"), tmp_path / "copy"
+    log = ("--ingester.log=object", "--ingester.log_linger=10ms")
+    (tmp_path / "first").mkdir()
+    with Flametree(*log, "--ingester.cut_age=1s", data=str(tmp_path / "first")) as f:
+        pusher = Pusher(f.server(), service)
+        pusher.push(20)
+        thread = threading.Thread(target=pusher.run)
+        thread.start()
+        try:
+            for _ in range(4):
+                sure = pusher.n
+                tool("backup", store_of(f), copy)
+        finally:
+            pusher.stopped = True
+            thread.join()
+    assert [name for name in objects(copy) if name.startswith("o/v1/log/")]
+    check_blocks(str(copy))
+    with restored(copy, tmp_path, *log) as g:
+        await_("the logs to be taken over", lambda: not set(range(sure)) - numbers(g, service), 60)
+
+
 def test_every_copy_on_the_way_is_whole(tmp_path):
     """Each copy has at least what was flushed before it began, and nothing twice."""
     service = unique("kept")
