@@ -661,6 +661,20 @@ static bool is_needless(const struct stream_row *row, const struct stream_rows *
     return false;
 }
 
+// Of each stream the best answer: it sorts first, the others do not count.
+static bool choose_streams(struct arena *a, const struct stream_rows *rows,
+                           const struct head_replies *replies, const struct speaker *speakers,
+                           struct fetched *out, err *e)
+{
+    if (rows->n) qsort(rows->v, rows->n, sizeof *rows->v, by_stream_and_worth);
+    for (size_t i = 0; i < rows->n; i++) {
+        bool first = i == 0 || !id128_eq(rows->v[i].stream, rows->v[i - 1].stream);
+        if (!first || is_needless(&rows->v[i], rows, speakers, replies->n)) continue;
+        if (!choose_stream(a, &rows->v[i], out, e)) return false;
+    }
+    return true;
+}
+
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
 {
     struct stream_rows rows = {0};
@@ -679,13 +693,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     }
     if (!check_twins(a, replies, speakers, out, e)) return false;
     if (!gather_served(a, speakers, replies->n, out, e)) return false;
-    if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
-    for (size_t i = 0; i < rows.n; i++) {
-        // The best answer of a stream sorts first, the others do not count.
-        bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
-        if (!first || is_needless(&rows.v[i], &rows, speakers, replies->n)) continue;
-        if (!choose_stream(a, &rows.v[i], out, e)) return false;
-    }
+    if (!choose_streams(a, &rows, replies, speakers, out, e)) return false;
     qsort(asked, replies->n, sizeof *asked, by_text);
     for (size_t i = 0; i < replies->n && !replies->registered; i++) {
         if (!check_known(a, asked, replies->n, &speakers[i], out, e)) return false;
