@@ -15,9 +15,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define TICK_NS     ((uint64_t)NS_PER_S)
-#define BACKOFF_NS  ((uint64_t)NS_PER_S)
-#define BACKOFF_MAX ((uint64_t)(60 * NS_PER_S))
+#define TICK_NS       ((uint64_t)NS_PER_S)
+#define DRAIN_TICK_NS ((uint64_t)(10 * NS_PER_MS))
+#define BACKOFF_NS    ((uint64_t)NS_PER_S)
+#define BACKOFF_MAX   ((uint64_t)(60 * NS_PER_S))
 
 // A drain that waits logs what it waits for after the first of these, then after each second one.
 #define DRAIN_TELL_FIRST_NS ((uint64_t)NS_PER_S)
@@ -149,6 +150,7 @@ static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
     if (c->bytes != w->bytes) c->bytes = w->bytes;
     if (c->newest_boot_ns != w->newest_boot_ns) c->newest_boot_ns = w->newest_boot_ns;
     c->ready = w->ready;
+    c->awaited = w->awaited;
     return true;
 }
 
@@ -382,7 +384,7 @@ static bool is_over(struct flush *f)
 {
     bool left = false;
     for (size_t i = 0; i < f->n; i++)
-        left = left || (f->cuts[i]->ready && !f->cuts[i]->dropped);
+        left = left || ((f->cuts[i]->ready || f->cuts[i]->awaited) && !f->cuts[i]->dropped);
     return atomic_load(&f->whole.canceled) || (f->draining && !left);
 }
 
@@ -390,7 +392,9 @@ static bool is_over(struct flush *f)
 static bool wait(struct flush *f, bool busy)
 {
     lock_take(&f->lock);
-    if (!busy && !is_over(f)) (void)cond_wait_until(&f->wake, &f->lock, clock_mono_ns() + TICK_NS);
+    // At the end it may wait for appends, of which nobody tells.
+    uint64_t tick = f->draining ? DRAIN_TICK_NS : TICK_NS;
+    if (!busy && !is_over(f)) (void)cond_wait_until(&f->wake, &f->lock, clock_mono_ns() + tick);
     bool over = is_over(f);
     lock_give(&f->lock);
     return !over;

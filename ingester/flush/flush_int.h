@@ -42,6 +42,7 @@ struct closed_cut {
     uint64_t ticket;  // in order of arrival in this table
     bool found;       // an earlier process wrote it
     bool ready;       // the head has all its rows (wal_is_whole)
+    bool awaited;     // or will have them in a moment
     bool listing;     // a thread finds out its pieces
     bool listed;
     bool covered;

@@ -377,6 +377,7 @@ size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max)
                                       .newest_boot_ns = c->newest_boot_ns,
                                       .closed = c->closed,
                                       .ready = wal_is_whole(c),
+                                      .awaited = c->closed && c->pins > 0,
                                       .found = c->found_boot_ns != 0,
                                       .lost_entries = c->lost_entries,
                                       .lost_rows = c->lost_rows};

@@ -260,6 +260,7 @@ struct wal_cut {
     int64_t newest_boot_ns;
     bool closed;
     bool ready;             // closed, and the head has all that its log holds (wal_is_whole)
+    bool awaited;           // closed; appends under way are about to give the head the rest
     bool found;             // of an earlier process
     uint64_t lost_entries;  // acknowledged, and cannot be read
     uint64_t lost_rows;

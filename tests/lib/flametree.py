@@ -332,7 +332,7 @@ class Cluster:
         own_store = store_flags(self.folder, args)
         self.store = store_of(self.folder, bool(own_store), "data/store")
         further, flags = self.split([*own_store, *args])
-        self.dns = Dns() if BY_NAME else None
+        self.own_dns = Dns() if BY_NAME else None
         by_name = self.dns_env(names) if BY_NAME else {}
         self.members = {}
         for name in names:
@@ -355,14 +355,14 @@ class Cluster:
 
     def dns_env(self, names):
         """Lists of members by name, and a DNS server that knows the processes of these names."""
-        env = {"FLAMETREE_CLUSTER_DNS_SERVERS": self.dns.address, "FLAMETREE_CLUSTER_DNS_INTERVAL": "200ms", "FLAMETREE_CLUSTER_PROBE_INTERVAL": "200ms"}
+        env = {"FLAMETREE_CLUSTER_DNS_SERVERS": self.own_dns.address, "FLAMETREE_CLUSTER_DNS_INTERVAL": "200ms", "FLAMETREE_CLUSTER_PROBE_INTERVAL": "200ms"}
         for kind in ("ingester", "querier", "compactor"):
             record = "_internal._tcp.%ss.test" % kind
-            self.dns.srv[record] = []
+            self.own_dns.srv[record] = []
             for name in (name for name in names if name.split("-")[0] == kind):
                 with open(os.path.join(EXAMPLES, name + ".yaml")) as f:
                     port = re.search(r"^internal:\n  listen: [\d.]+:(\d+)", f.read(), re.M).group(1)
-                self.dns.srv[record].append((self.host, int(port)))
+                self.own_dns.srv[record].append((self.host, int(port)))
             env["FLAMETREE_CLUSTER_%sS" % kind.upper()] = "dns:" + record
         return env
 
@@ -474,8 +474,8 @@ class Cluster:
                 with contextlib.suppress(ProcessLookupError):
                     if m.process:
                         m.kill()
-            if self.dns:
-                self.dns.close()
+            if self.own_dns:
+                self.own_dns.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

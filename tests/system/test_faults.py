@@ -459,7 +459,7 @@ def fill(path):
 
 
 def forget(c, name):
-    done = subprocess.run([os.path.join(os.path.dirname(c["querier"].program), "flametree"), "node", "forget", "--accept-loss", name,
+    done = subprocess.run([os.path.join(os.path.dirname(c["querier"].program), "flametree"), "stream", "forget", "--accept-loss", name,
                            "--url", c[name].url], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr + done.stdout
 

@@ -95,6 +95,22 @@ def test_a_node_that_comes_back_with_an_empty_directory_takes_its_own_streams_at
     await_whole(s, service, 2 * PODS)
 
 
+@pytest.mark.parametrize("point", ["wal.adopt", "adopt.found", "adopt.read"])
+def test_an_adopter_that_is_killed_on_the_way_is_followed_by_another(cluster, point):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    gone = holder(cluster)
+    gone.kill()
+    wipe(gone)
+    gone.env["FLAMETREE_FAULTS"] = point + "=die@1"
+    gone.start(wait=False)
+    assert gone.process.wait(60) == -9
+    gone.process = None
+    gone.env.pop("FLAMETREE_FAULTS")
+    gone.start()
+    await_whole(s, service, PODS)
+
+
 @contextlib.contextmanager
 def no_logs_in_the_store(c):
     """The store takes no object of any log meanwhile."""
