@@ -94,9 +94,8 @@ static bool has_text(const str *v, size_t n, str text)
 
 static bool is_among(const struct member *v, size_t n, const struct stream_node *node)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (str_eq(v[i].address, node->address)) return true;
-    }
     return false;
 }
 
@@ -376,9 +375,8 @@ static int by_stream_and_worth(const void *a, const void *b)
 
 bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e)
 {
-    for (size_t i = 0; i < f->missing_count; i++) {
+    for (size_t i = 0; i < f->missing_count; i++)
         if (str_eq(f->missing[i], name)) return true;
-    }
     if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
         return arena_fail(a, e);
     }
@@ -408,9 +406,8 @@ size_t fetch_lacking(const struct fetched *f)
 
 static bool is_missing(const struct fetched *f, str name)
 {
-    for (size_t i = 0; i < f->missing_count; i++) {
+    for (size_t i = 0; i < f->missing_count; i++)
         if (str_eq(f->missing[i], name)) return true;
-    }
     return false;
 }
 
@@ -695,9 +692,8 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     if (!gather_served(a, speakers, replies->n, out, e)) return false;
     if (!choose_streams(a, &rows, replies, speakers, out, e)) return false;
     qsort(asked, replies->n, sizeof *asked, by_text);
-    for (size_t i = 0; i < replies->n && !replies->registered; i++) {
+    for (size_t i = 0; i < replies->n && !replies->registered; i++)
         if (!check_known(a, asked, replies->n, &speakers[i], out, e)) return false;
-    }
     for (size_t i = 0; i < replies->n; i++) {
         for (size_t k = 0; k < speakers[i].lost.n; k++) {
             if (!fetch_mark(a, out, speakers[i].lost.v[k], e)) return false;
@@ -758,9 +754,8 @@ void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out)
 
 bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream)
 {
-    for (size_t i = from; i < f->partial_count; i++) {
+    for (size_t i = from; i < f->partial_count; i++)
         if (id128_eq(f->streams[i], stream)) return true;
-    }
     return false;
 }
 

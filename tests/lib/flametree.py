@@ -210,7 +210,7 @@ class Flametree:
             self.await_ready()
         return self
 
-    def await_ready(self):
+    def await_listening(self):
         def listening():
             self.check_alive()
             try:
@@ -221,6 +221,9 @@ class Flametree:
         self.ports = await_("ports.json of %s" % self.program, listening, START_SECONDS)
         self.url = "http://%s:%d" % (self.host, self.ports["public"])
         self.admin_url = "http://" + self.ports["admin"] if "admin" in self.ports else self.url
+
+    def await_ready(self):
+        self.await_listening()
 
         def ready():
             self.check_alive()

@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 from bucket import BUCKET, flags, on_bucket, push, refused, total
+from client import Pprof
 from flametree import await_, flush
 from s3_proxy import S3Proxy
 
@@ -86,17 +87,19 @@ def test_keys_that_become_wrong_are_told_and_nothing_is_lost(service, tmp_path):
         push(f.server(), 3)
         f.kill()
         right, f.args = f.args, [a.replace("--s3.secret_key=" + service.secret_key, "--s3.secret_key=wrong") for a in f.args]
-        f.start()
-        line = next(line for line in f.tail().splitlines() if "event=storage.refuses" in line)
+        f.start(wait=False)
+        f.await_listening()
+        told = lambda: [line for line in f.tail().splitlines() if "event=storage.refuses" in line]
+        line = await_("it to be told", told, 60)[0]
         assert "SignatureDoesNotMatch; the secret key is wrong" in line, line
-        ready = f.server().call("GET", "/ready")
-        assert ready.status == 200 and "storage.unasked" in ready.text and "the secret key is wrong" in ready.text, ready
-        push(f.server(), 3, 3)
+        # No stream of it can be registered, so it takes no push; none is taken and then lost.
+        reply = f.server().push({"__name__": "process_cpu", "service_name": "refused"}, Pprof(("main;work", 1)))
+        assert reply.status == 503, reply
         f.kill()
         f.args = right
         f.start()
         flush(f)
-        assert total(f.server()) == 21
+        assert total(f.server()) == 6
 
 
 class Liar(S3Proxy):
