@@ -149,12 +149,12 @@ static bool choose_again(struct world *w, unsigned number, unsigned *again)
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
 // over, and the next one is told that it may not be the first. Now and then a client repeats
 // itself, and then something new is in the same batch.
-void walk_push(struct world *w)
+//
+// Of a home whose disk is gone the ids are gone too: what is pushed there again is loose.
+static void push_roll(struct world *w, struct push *p)
 {
     unsigned number = atomic_load(&w->row_count);
-    if (number == WALK_ROWS) return;
     struct pushed *row = &w->rows[number];
-    struct bundle rows = {{number}, 1};
     int64_t now = clock_wall_ns();
     row->pushed_ns = now;
     // Where rows expire, some come when others of their day are gone already.
@@ -164,25 +164,45 @@ void walk_push(struct world *w)
     row->service = (unsigned)roll(&w->dice, COUNT(services));
     row->pod = (unsigned)roll(&w->dice, COUNT(pods));
     row->home = (unsigned)roll(&w->dice, w->node_count);
-    if (choose_again(w, number, &rows.numbers[1])) {
-        rows.n = 2;
-        row->service = w->rows[rows.numbers[1]].service;
-        row->home = w->rows[rows.numbers[1]].home;
+    *p = (struct push){.rows = {{number}, 1}};
+    if (choose_again(w, number, &p->rows.numbers[1])) {
+        const struct pushed *again = &w->rows[p->rows.numbers[1]];
+        p->rows.n = 2;
+        row->service = again->service;
+        row->home = again->home;
+        p->raised = home_forgot(w, &w->nodes[again->home], again->pushed_ns);
         w->counts.repeated++;
     }
+    p->home = row->home;
+    p->lost = roll(&w->dice, 8) == 0;
     atomic_store(&w->row_count, number + 1);
-    bool lost = roll(&w->dice, 8) == 0;
+}
+
+static void push(struct world *w, const struct push *p)
+{
     bool ok = false;
     for (uint32_t i = 0; i < w->node_count && !ok; i++) {
-        unsigned at = (row->home + i) % w->node_count;
-        uint32_t attempt = w->mistake == UNRAISED ? 0 : i;
-        ok = !stall_takes(w, &w->nodes[at], &rows, attempt) &&
-             walk_give(w, &w->nodes[at], &rows, attempt);
-        if (i == 0 && lost) ok = false;
+        struct node *n = &w->nodes[(p->home + i) % w->node_count];
+        uint32_t attempt = w->mistake == UNRAISED ? 0 : i + p->raised;
+        ok = !stall_takes(w, n, &p->rows, attempt) && walk_give(w, n, &p->rows, attempt);
+        if (i == 0 && p->lost) ok = false;
     }
-    for (unsigned k = 0; ok && k < rows.n; k++)
-        atomic_store(&w->rows[rows.numbers[k]].acked, true);
-    w->counts.pushed += ok;
+    for (unsigned k = 0; ok && k < p->rows.n; k++)
+        atomic_store(&w->rows[p->rows.numbers[k]].acked, true);
+    if (ok) count(w, &w->counts.pushed);
+}
+
+void walk_push(struct world *w)
+{
+    struct push p;
+    if (atomic_load(&w->row_count) == WALK_ROWS) return;
+    // A log in the store waits for it, and so does who pushes.
+    if (w->in_store) {
+        (void)walk_start(w, ACT_PUSH);
+        return;
+    }
+    push_roll(w, &p);
+    push(w, &p);
 }
 
 // ---- asking
@@ -467,9 +487,9 @@ static void crash(struct world *w, struct actor *a)
     whole_stop(&n->whole);
     copies_end(n);
     walk_log_damage(w, n, &a->dice);
+    home_crash(w, n, &a->dice);
     atomic_store(&n->seat.dead, false);
-    whole_start_with(&n->whole, n->dir, "", n->seat.store);
-    whole_await(&n->whole);
+    world_start(w, n);
     copies_note(w, n);
     walk_log_told(w);
     pthread_mutex_lock(&w->lock);
@@ -528,6 +548,12 @@ static void *act(void *arg)
     case ACT_ROLL:
         copies_roll(w, &w->nodes[a->node], &a->req);
         break;
+    case ACT_PUSH:
+        push(w, &a->push);
+        break;
+    case ACT_ADOPT:
+        home_adopt(w, a);
+        break;
     case ACT_KINDS:
         abort();
     }
@@ -539,8 +565,8 @@ static void *act(void *arg)
 bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {
-        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3,
-        [ACT_CRASH] = 1, [ACT_STALL] = 1,   [ACT_CROWD] = 2, [ACT_ROLL] = 2};
+        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3, [ACT_CRASH] = 1,
+        [ACT_STALL] = 1, [ACT_CROWD] = 2,   [ACT_ROLL] = 2,  [ACT_PUSH] = 3,  [ACT_ADOPT] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};
@@ -560,6 +586,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
     }
     pthread_mutex_unlock(&w->lock);
     if (!a) return false;
+    if (kind == ACT_PUSH) push_roll(w, &a->push);
     if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
     // The sweep has to find what a job made and has not named yet: it must not take longer.
     bool quick = kind == ACT_SWEEP && w->mistake == ULID_ALONE;
@@ -614,6 +641,7 @@ void walk_settle(struct world *w)
     seat_open(&seat, w, false);
     req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
     bool must = w->mistake == NO_MISTAKE;
+    home_settle(w);
     for (int round = 0; round < 3 && !world_failed(w); round++) {
         for (unsigned i = 0; i < w->node_count; i++)
             flush(w, &w->nodes[i], &r, must);

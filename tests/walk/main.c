@@ -47,8 +47,9 @@ static void pass_time(struct world *w)
     bool far = w->retention_ns && (roll(&w->dice, 2) == 0 || w->mistake == HURRIED);
     int64_t ns = (int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE);
     ns = MIN(ns, stall_room_ns(w));
+    home_pass(w, ns);
     world_advance(ns);
-    if (w->retention_ns) (void)walk_start(w, ACT_ROLL);
+    if (w->retention_ns || w->in_store) (void)walk_start(w, ACT_ROLL);
 }
 
 // What a mistake needs to show happens more often in its walks: in one of so many steps.
@@ -69,6 +70,8 @@ static void step(struct world *w)
         enum actor_kind kind;
     } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT}, {40, ACT_SWEEP},
                   {41, ACT_CRASH}, {43, ACT_STALL}, {44, ACT_CROWD}};
+    if (w->in_store && roll(&w->dice, 40) == 0) home_land(w);
+    if (w->in_store && roll(&w->dice, 12) == 0) (void)walk_start(w, ACT_ADOPT);
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
@@ -110,6 +113,7 @@ static bool walk(uint64_t seed, unsigned steps, enum mistake mistake, struct wal
     walk_settle(&w);
     walk_log_off();
     snprintf(fault, n, "%s", w.fault);
+    w.counts.worlds = w.in_store;
     add(counts, &w.counts);
     world_close(&w);
     return fault[0] == '\0';
@@ -126,6 +130,9 @@ static void print_counts(const struct walk_counts *c)
            c->jobs, c->aborted, c->crowds, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
+    printf("%" PRIu64 " walks with logs in the store, %" PRIu64 " late creations, %" PRIu64
+           " disks gone, %" PRIu64 " streams adopted, ",
+           c->worlds, c->late, c->wiped, c->adopted);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
            c->exact, c->rounded);
     printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);

@@ -4,6 +4,7 @@
 #include "flametree/v1/internal.pb-c.h"
 #include "lib/clock.h"
 #include "manifest/manifest.h"
+#include "querier/head/streams.h"
 #include "querier/querier.h"
 #include "service/limits.h"
 #include "walk/clocks.h"
@@ -246,6 +247,7 @@ static bool ask_one(struct world *w, struct node *n, str tenant, str message,
     if (!up) {
         err_set(fault, ERR_UNAVAILABLE, "it is down or says nothing");
         reply->fault = fault;
+        reply->away = w->in_store;  // the registrations tell what is missing
         return true;
     }
     req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
@@ -308,7 +310,8 @@ static bool ask_heads(const void *transport, struct req *r, str tenant, str mess
     if (!out->v) return arena_ok(&r->arena, e);
     if (w->mistake == NO_LOOSE) message = forget_loose(r, message);
     for (unsigned i = 0; i < w->node_count; i++) {
-        out->v[i].member = arena_printf(&r->arena, "ingester-%u", i);
+        out->v[i].member = str_of(w->nodes[i].name);
+        out->v[i].address = str_of(w->nodes[i].home.address);
         gate_wait(&w->gate);  // much may happen between two heads
         (void)ask_one(w, &w->nodes[i], tenant, message, &out->v[i], r);
         if (w->mistake == UNNAMED && !out->v[i].fault) forget_names(r, &out->v[i]);
@@ -322,12 +325,12 @@ static void open_querier(struct world *w)
 {
     static const struct config_section *sections[2];
     struct config_args args;
-    char program[] = "walk";
-    char *argv[] = {program, NULL};
+    const char *const argv[] = {"walk", "--querier.wait_for_streams=0s",
+                                "--querier.incomplete=refuse"};
     sections[0] = querier.config;
     sections[1] = &limits_section;
     w->config = config_new(sections, COUNT(sections));
-    assert_ok(config_load(w->config, 1, argv, &args, e));
+    assert_ok(config_load(w->config, COUNT(argv), (char **)(uintptr_t)argv, &args, e));
     seat_open(&w->querier_seat, w, w->mistake == MAN_FIRST || w->mistake == OLD_ROOT);
     static struct world *at;
     at = w;
@@ -340,6 +343,13 @@ static void open_querier(struct world *w)
     };
     assert_ok((w->querier.manifests = manifests_open(w->querier_seat.store, &w->memory, NULL, e)) !=
               NULL);
+    if (w->in_store) w->querier.streams = streams_new(w->querier_seat.store, &w->memory);
+}
+
+void world_start(struct world *w, struct node *n)
+{
+    whole_start_as(&n->whole, n->dir, home_flags(w), n->seat.store, n->name);
+    whole_await(&n->whole);
 }
 
 void world_open(struct world *w, uint64_t seed, enum mistake mistake)
@@ -355,6 +365,8 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
+    w->in_store = roll(&w->dice, 2) && mistake == NO_MISTAKE;
+    w->home = home_new(w);
     w->store = place_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
@@ -370,9 +382,10 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);
+        snprintf(n->name, sizeof n->name, "ingester-%u", i);
         seat_open(&n->seat, w, mistake == BLIND);
-        whole_start_with(&n->whole, n->dir, "", n->seat.store);
-        whole_await(&n->whole);
+        if (w->in_store) n->seat.store = home_store(w, n);
+        world_start(w, n);
         copies_note(w, n);
         n->up = true;
     }
@@ -392,10 +405,12 @@ void world_close(struct world *w)
     copies_free(w->copies);
     manifests_close(w->querier.manifests);
     blocks_free(w->querier.blocks);
+    streams_free(w->querier.streams);
     seat_close(&w->querier_seat);
     config_free(w->config);
     assert_int_equal(atomic_load(&w->memory.used), 0);
     store_close(w->store);
+    home_free(w->home);
     gate_release(&w->gate);
     pthread_cond_destroy(&w->change);
     pthread_mutex_destroy(&w->lock);
