@@ -108,6 +108,8 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     n->users += up;
     pthread_mutex_unlock(&w->lock);
     if (!up) return false;
+    for (unsigned k = 0; k < rows->n && attempt == 0; k++)
+        attempt = home_forgot(w, n, w->rows[rows->numbers[k]].pushed_ns);
     req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
     r.tenant = TENANT;
     buf_init(&message, NULL, 1 << 20);
@@ -129,8 +131,8 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
 }
 
 // A row that a client may push again: what was flushed is known for a while
-// (ingester/head/recent_ids.h). Above all those whose push was refused, as when the write of a log
-// failed.
+// (ingester/head/recent_ids.h), unless the disk is gone (home.h). Above all those whose push was
+// refused, as when the write of a log failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
     // While a log is read again many pushes fail, so the first of them lies further back.
@@ -149,8 +151,6 @@ static bool choose_again(struct world *w, unsigned number, unsigned *again)
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
 // over, and the next one is told that it may not be the first. Now and then a client repeats
 // itself, and then something new is in the same batch.
-//
-// Of a home whose disk is gone the ids are gone too: what is pushed there again is loose.
 static void push_roll(struct world *w, struct push *p)
 {
     unsigned number = atomic_load(&w->row_count);
@@ -170,7 +170,6 @@ static void push_roll(struct world *w, struct push *p)
         p->rows.n = 2;
         row->service = again->service;
         row->home = again->home;
-        p->raised = home_forgot(w, &w->nodes[again->home], again->pushed_ns);
         w->counts.repeated++;
     }
     p->home = row->home;
@@ -183,7 +182,7 @@ static void push(struct world *w, const struct push *p)
     bool ok = false;
     for (uint32_t i = 0; i < w->node_count && !ok; i++) {
         struct node *n = &w->nodes[(p->home + i) % w->node_count];
-        uint32_t attempt = w->mistake == UNRAISED ? 0 : i + p->raised;
+        uint32_t attempt = w->mistake == UNRAISED ? 0 : i;
         ok = !stall_takes(w, n, &p->rows, attempt) && walk_give(w, n, &p->rows, attempt);
         if (i == 0 && p->lost) ok = false;
     }

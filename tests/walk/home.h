@@ -46,7 +46,8 @@ struct registered_stream home_own(struct world *w, struct node *n);
 // The process ended. Now and then its disk is gone as well.
 void home_crash(struct world *w, struct node *n, struct dice *d);
 
-// Was the row's first copy pushed to a disk that is gone?
+// Was the row pushed before the node lost its disk? With that went the ids by which it knows what
+// is pushed again, so there the row is loose.
 bool home_forgot(struct world *w, const struct node *n, int64_t pushed_ns);
 
 // ---- actors

@@ -33,6 +33,11 @@ const char *const mistake_names[MISTAKES] = {
     [NAMED_AGAIN] = "namedagain",
     [STAYS_TAKEN] = "staystaken",
     [HURRIED] = "hurried",
+    [EARLY_ACK] = "earlyack",
+    [SEAL_GONE] = "sealgone",
+    [NEWEST_GONE] = "newestgone",
+    [UNREAD] = "unread",
+    [UNSETTLED] = "unsettled",
 };
 
 // ---- the clock
@@ -365,7 +370,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
-    w->in_store = roll(&w->dice, 2) && mistake == NO_MISTAKE;
+    w->in_store = mistake ? mistake >= FIRST_IN_STORE : roll(&w->dice, 2);
     w->home = home_new(w);
     w->store = place_open();
     open_querier(w);

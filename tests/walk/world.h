@@ -58,8 +58,15 @@ enum mistake {
     NAMED_AGAIN,  // a leaf whose sources another worker absorbed first is named all the same
     STAYS_TAKEN,  // a job that fails or gives way stays taken, so that no worker does it
     HURRIED,      // leaves expire though ingesters may hold copies of their rows
+    // Of logs in the store (home.h):
+    EARLY_ACK,    // an object counts as landed that is still on its way
+    SEAL_GONE,    // the seal of a stream that is being adopted is deleted
+    NEWEST_GONE,  // the newest object of an open stream is deleted
+    UNREAD,       // an adopted stream is served and flushed before it is read
+    UNSETTLED,    // a stream is used before queriers list it
     MISTAKES
 };
+#define FIRST_IN_STORE EARLY_ACK
 extern const char *const mistake_names[MISTAKES];
 
 struct world;
@@ -118,8 +125,7 @@ struct bundle {  // rows of one service, which go to the same ingester in one ba
 struct push {
     struct bundle rows;
     unsigned home;
-    uint32_t raised;  // attempt at its home
-    bool lost;        // the first answer
+    bool lost;  // the first answer
 };
 
 struct actor {
