@@ -565,7 +565,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {
         [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3, [ACT_CRASH] = 1,
-        [ACT_STALL] = 1, [ACT_CROWD] = 2,   [ACT_ROLL] = 2,  [ACT_PUSH] = 3,  [ACT_ADOPT] = 2};
+        [ACT_STALL] = 1, [ACT_CROWD] = 2,   [ACT_ROLL] = 2,  [ACT_PUSH] = 4,  [ACT_ADOPT] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};
@@ -646,6 +646,8 @@ void walk_settle(struct world *w)
             flush(w, &w->nodes[i], &r, must);
         for (unsigned i = 0; i < w->node_count; i++)
             walk_log_wait(&w->nodes[i]);
+        for (unsigned i = 0; i < w->node_count; i++)
+            copies_roll(w, &w->nodes[i], &r);
         walk_ask(w, &w->dice, true);
         world_advance(3 * SLOT_HOUR);
         for (int i = 0; i < 20; i++) {
@@ -667,6 +669,7 @@ void walk_settle(struct world *w)
     seat.dead = false;
     bool done = must || w->mistake == STAYS_TAKEN;
     if (done && !world_failed(w)) check_objects(w, &seat, &r);
+    if (must && !world_failed(w)) home_check(w);
     req_release(&r);
     seat_close(&seat);
 }

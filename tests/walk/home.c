@@ -3,6 +3,7 @@
 
 #include "ingester/adopt.h"
 #include "ingester/log/log_object.h"
+#include "ingester/log/object_log.h"
 #include "ingester/log/wal_int.h"
 #include "lib/clock.h"
 #include "walk/edges.h"
@@ -11,6 +12,7 @@
 #include "walk/world.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define LATE_MOST 16
 #define LATE_NS   (18 * SLOT_MINUTE)
@@ -438,6 +440,19 @@ static void leave(struct world *w, struct node *n)
     pthread_mutex_unlock(&w->lock);
 }
 
+static void sweep(struct world *w, struct store *s, struct req *r, bool must)
+{
+    const struct object_log_sealer by = {.node = S("sweeper"), .wall_ns = clock_wall_ns()};
+    uint64_t removed = 0;
+    err e = {0};
+    bool ok = object_log_sweep(s, r, &by, &removed, &e);
+    if (!ok && (must || !walk_may_fail(w, &e)))
+        world_fault(w, "sweep of logs: %s: %s", err_name(e.code), e.msg);
+    pthread_mutex_lock(&w->lock);
+    w->counts.cleared += removed;
+    pthread_mutex_unlock(&w->lock);
+}
+
 void home_adopt(struct world *w, struct actor *a)
 {
     struct node *n = &w->nodes[a->node];
@@ -445,6 +460,7 @@ void home_adopt(struct world *w, struct actor *a)
     err e = {0};
     id128 stream;
     if (!w->home || !enter(w, n)) return;
+    if (roll(&a->dice, 6) == 0) sweep(w, n->seat.store, &a->req, false);
     bool ok = registered_read(n->seat.store, &a->req, &w->memory, NULL, &list, &e);
     if (ok && choose(w, n, &list, &a->dice, &stream))
         (void)adopt_one(w, n, n->seat.store, &a->req, stream);
@@ -531,5 +547,71 @@ void home_settle(struct world *w)
             world_fault(w, "a stream could not be adopted at the end");
     }
     registered_release(&list);
+    req_release(&r);
+}
+
+static bool is_in_use(struct world *w, id128 stream)
+{
+    struct wal_served v[32];
+    bool is = false;
+    for (unsigned i = 0; i < w->node_count && !is; i++) {
+        size_t n = MIN(wal_serves(w->nodes[i].whole.in->wal, v, COUNT(v)), COUNT(v));
+        for (size_t k = 0; k < n; k++)
+            is = is || ((v[k].open || v[k].planned) && id128_eq(v[k].stream, stream));
+    }
+    return is;
+}
+
+// Registered streams that are not in use.
+static size_t count_left(struct world *w, struct req *r, id128 *one)
+{
+    id128 *v = NULL;
+    size_t n = 0;
+    size_t left = 0;
+    assert_ok(stream_names(w->store, r, &r->arena, &v, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        if (is_in_use(w, v[i])) continue;
+        *one = v[i];
+        left++;
+    }
+    return left;
+}
+
+// Ended streams are sealed and trimmed by the duty threads.
+static size_t await_ends(struct world *w, struct req *r, id128 *one)
+{
+    size_t left = 1;
+    for (int tries = 0; tries < 500 && left; tries++) {
+        for (unsigned i = 0; i < w->node_count; i++) {
+            duty_wake(w->nodes[i].whole.in);
+            copies_roll(w, &w->nodes[i], r);
+        }
+        left = count_left(w, r, one);
+        if (left) usleep(10000);
+    }
+    return left;
+}
+
+void home_check(struct world *w)
+{
+    struct req r;
+    id128 *v = NULL;
+    size_t n = 0;
+    id128 one = {0};
+    char ulid[ULID_TEXT];
+    if (!w->home) return;
+    req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
+    size_t left = await_ends(w, &r, &one);
+    ulid_print(one, ulid);
+    if (left) world_fault(w, "at the end %zu streams are registered for nothing: %s", left, ulid);
+    for (int i = 0; i < 3; i++) {
+        sweep(w, w->store, &r, true);
+        world_advance(50 * SLOT_HOUR);
+    }
+    assert_ok(object_log_streams(w->store, &r, &r.arena, &v, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        ulid_print(v[i], ulid);
+        if (!is_in_use(w, v[i])) world_fault(w, "at the end there is something of log %s", ulid);
+    }
     req_release(&r);
 }

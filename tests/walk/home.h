@@ -51,7 +51,7 @@ void home_crash(struct world *w, struct node *n, struct dice *d);
 bool home_forgot(struct world *w, const struct node *n, int64_t pushed_ns);
 
 // ---- actors
-void home_adopt(struct world *w, struct actor *a);
+void home_adopt(struct world *w, struct actor *a);  // or clears away logs that nobody needs
 
 // Takes back registrations of adopted streams that are in the store by now.
 void home_clear(struct world *w, struct node *n, struct req *r);
@@ -65,6 +65,10 @@ void home_settle(struct world *w);            // all arrive, and all streams are
 // different clocks.
 #define HOME_SETTLE_NS (3 * NS_PER_S)
 void home_wait(void);
+
+// At the very end: registered are only streams that are open, or come next, and of no other one
+// there is anything but a seal of the last two days.
+void home_check(struct world *w);
 
 // Adopters pause where their process may end.
 void home_pause(struct world *w, const char *point);

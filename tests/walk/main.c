@@ -8,6 +8,7 @@
 // walk must find are made as well, each in as many walks as it takes (a bounded number); those that
 // take long only where at least WALKS_LONG walks are asked for, as in the nightly run. The seed
 // is printed and can be given; FLAMETREE_WALK_SEED does the same.
+// Where logs are, each walk draws; FLAMETREE_WALK_LOG=local or object has it in all.
 // FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the walk in a bucket of a real service (place.h).
 #include "walk/log.h"
 #include "walk/place.h"
@@ -132,8 +133,8 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
     printf("%" PRIu64 " walks with logs in the store, %" PRIu64 " late creations, %" PRIu64
-           " disks gone, %" PRIu64 " streams adopted, ",
-           c->worlds, c->late, c->wiped, c->adopted);
+           " disks gone, %" PRIu64 " streams adopted, %" PRIu64 " objects of logs cleared away, ",
+           c->worlds, c->late, c->wiped, c->adopted, c->cleared);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
            c->exact, c->rounded);
     printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);

@@ -357,6 +357,14 @@ void world_start(struct world *w, struct node *n)
     whole_await(&n->whole);
 }
 
+static bool chooses_store(struct world *w)
+{
+    const char *given = getenv("FLAMETREE_WALK_LOG");
+    bool by_seed = roll(&w->dice, 2);
+    if (w->mistake) return w->mistake >= FIRST_IN_STORE;
+    return given ? strcmp(given, "object") == 0 : by_seed;
+}
+
 void world_open(struct world *w, uint64_t seed, enum mistake mistake)
 {
     memset(w, 0, sizeof *w);
@@ -370,7 +378,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
-    w->in_store = mistake ? mistake >= FIRST_IN_STORE : roll(&w->dice, 2);
+    w->in_store = chooses_store(w);
     w->home = home_new(w);
     w->store = place_open();
     open_querier(w);

@@ -22,7 +22,7 @@
 
 #define WALK_ROWS      4096
 #define WALK_INGESTERS 2
-#define WALK_ACTORS    8
+#define WALK_ACTORS    10
 #define WALK_TENANT    "walk"
 #define WALK_TYPE      "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 
@@ -145,9 +145,9 @@ struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
     uint64_t queries, exact, rounded, partial, refused, expired, steps, crowds;
     uint64_t stalls, landed;
-    uint64_t broken;                        // writes of logs that failed
-    uint64_t lost;                          // rows of damaged logs, as their ingesters say
-    uint64_t worlds, late, wiped, adopted;  // of logs in the store
+    uint64_t broken;                                 // writes of logs that failed
+    uint64_t lost;                                   // rows of damaged logs, as their ingesters say
+    uint64_t worlds, late, wiped, adopted, cleared;  // of logs in the store
 };
 
 struct world {
