@@ -552,10 +552,11 @@ void home_settle(struct world *w)
 
 static bool is_in_use(struct world *w, id128 stream)
 {
-    struct wal_served v[32];
+    struct wal_served v[WALK_ROWS / 8];
     bool is = false;
     for (unsigned i = 0; i < w->node_count && !is; i++) {
-        size_t n = MIN(wal_serves(w->nodes[i].whole.in->wal, v, COUNT(v)), COUNT(v));
+        size_t n = wal_serves(w->nodes[i].whole.in->wal, v, COUNT(v));
+        assert_true(n <= COUNT(v));
         for (size_t k = 0; k < n; k++)
             is = is || ((v[k].open || v[k].planned) && id128_eq(v[k].stream, stream));
     }

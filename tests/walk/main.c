@@ -73,7 +73,7 @@ static void step(struct world *w)
                   {41, ACT_CRASH}, {43, ACT_STALL}, {44, ACT_CROWD}};
     if (w->in_store && roll(&w->dice, 40) == 0) home_land(w);
     if (w->in_store && roll(&w->dice, 12) == 0) (void)walk_start(w, ACT_ADOPT);
-    if (w->in_store && roll(&w->dice, 30) == 0) (void)walk_start(w, ACT_CRASH);
+    if (w->in_store && roll(&w->dice, 70) == 0) (void)walk_start(w, ACT_CRASH);
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
