@@ -59,6 +59,11 @@ static bool chance(struct world *w, uint64_t sides)
     return is;
 }
 
+bool home_forgets(struct world *w)
+{
+    return w->home && chance(w, 8);
+}
+
 // ---- creations that come late
 
 static bool keep(struct world *w, const char *name, str bytes)

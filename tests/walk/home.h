@@ -56,6 +56,10 @@ void home_adopt(struct world *w, struct actor *a);  // or clears away logs that 
 // Takes back registrations of adopted streams that are in the store by now.
 void home_clear(struct world *w, struct node *n, struct req *r);
 
+// Is an ingester not in the querier's list of members this time? Then it is asked if a registration
+// names it.
+bool home_forgets(struct world *w);
+
 // ---- time
 void home_land(struct world *w);              // one of the late creations arrives
 void home_pass(struct world *w, int64_t ns);  // before so much time passes

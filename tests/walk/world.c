@@ -306,20 +306,38 @@ static str forget_loose(struct req *r, str message)
     return bytes;
 }
 
+// Does the registration of a stream name the ingester?
+static bool is_registered(struct world *w, struct req *r, const struct node *n)
+{
+    struct stream_node *v = NULL;
+    size_t count = 0;
+    bool is = false;
+    err e = {0};
+    if (!streams_nodes(w->querier.streams, &r->arena, &v, &count, &e)) return false;
+    for (size_t i = 0; i < count && !is; i++)
+        is = str_is(v[i].node, n->name);
+    return is;
+}
+
 static bool ask_heads(const void *transport, struct req *r, str tenant, str message,
                       struct head_replies *out, err *e)
 {
     struct world *w = *(struct world *const *)transport;
-    out->n = w->node_count;
-    out->v = ARENA_ARRAY(&r->arena, struct head_reply, out->n);
+    out->n = 0;
+    out->v = ARENA_ARRAY(&r->arena, struct head_reply, w->node_count);
     if (!out->v) return arena_ok(&r->arena, e);
     if (w->mistake == NO_LOOSE) message = forget_loose(r, message);
     for (unsigned i = 0; i < w->node_count; i++) {
-        out->v[i].member = str_of(w->nodes[i].name);
-        out->v[i].address = str_of(w->nodes[i].home.address);
+        struct node *n = &w->nodes[i];
+        struct head_reply *reply = &out->v[out->n];
+        reply->member = str_of(n->name);
+        reply->address = str_of(n->home.address);
+        reply->unlisted = home_forgets(w);
+        if (reply->unlisted && !is_registered(w, r, n)) continue;
+        out->n++;
         gate_wait(&w->gate);  // much may happen between two heads
-        (void)ask_one(w, &w->nodes[i], tenant, message, &out->v[i], r);
-        if (w->mistake == UNNAMED && !out->v[i].fault) forget_names(r, &out->v[i]);
+        (void)ask_one(w, n, tenant, message, reply, r);
+        if (w->mistake == UNNAMED && !reply->fault) forget_names(r, reply);
     }
     return arena_ok(&r->arena, e);
 }
