@@ -248,6 +248,13 @@ static bool is_seal(const char *name, str bytes)
            log_object_decode_head(bytes, stream, number, &h, &e) && h.seal;
 }
 
+static void note_met(struct world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->counts.met++;
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void note_seal(struct world *w, const char *name)
 {
     pthread_mutex_lock(&w->lock);
@@ -286,7 +293,9 @@ static bool home_commit(struct store_upload *u, bool *existed, err *e)
     } else {
         ok = store_put(s->inner, x->req, str_of(x->name), bytes, existed, e);
         if (twice && ok) (void)keep(w, x->name, bytes);
-        if (ok && is_seal(x->name, bytes)) note_seal(w, x->name);
+        bool seal = is_seal(x->name, bytes);
+        if (ok && seal) note_seal(w, x->name);
+        if (ok && !seal && *existed) note_met(w);
     }
     home_abandon(u);
     return ok;

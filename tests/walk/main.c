@@ -133,8 +133,9 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
     printf("%" PRIu64 " walks with logs in the store, %" PRIu64 " late creations, %" PRIu64
-           " disks gone, %" PRIu64 " streams adopted, %" PRIu64 " objects of logs cleared away, ",
-           c->worlds, c->late, c->wiped, c->adopted, c->cleared);
+           " disks gone, %" PRIu64 " streams adopted, %" PRIu64
+           " objects of logs cleared away, %" PRIu64 " entries met something in their place, ",
+           c->worlds, c->late, c->wiped, c->adopted, c->cleared, c->met);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
            c->exact, c->rounded);
     printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);

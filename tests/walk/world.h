@@ -147,7 +147,7 @@ struct walk_counts {
     uint64_t stalls, landed;
     uint64_t broken;                                 // writes of logs that failed
     uint64_t lost;                                   // rows of damaged logs, as their ingesters say
-    uint64_t worlds, late, wiped, adopted, cleared;  // of logs in the store
+    uint64_t worlds, late, wiped, adopted, cleared, met;  // of logs in the store
 };
 
 struct world {
