@@ -349,7 +349,8 @@ struct registered_stream home_own(struct world *w, struct node *n)
     h->directory = (id128){{1, number, h->disks}};
     h->adopted_count = 0;
     pthread_mutex_unlock(&w->lock);
-    snprintf(h->address, sizeof h->address, "127.0.0.1:%d", 1 + number);
+    // Once: questions read it at any time.
+    if (!h->address[0]) snprintf(h->address, sizeof h->address, "127.0.0.1:%d", 1 + number);
     return (struct registered_stream){.node = str_of(n->name),
                                       .boot = h->boot,
                                       .directory = h->directory,
