@@ -570,7 +570,8 @@ bool walk_start(struct world *w, enum actor_kind kind)
     unsigned same = 0;
     err e = {0};
     pthread_mutex_lock(&w->lock);
-    for (unsigned i = 0; i < WALK_ACTORS; i++) {
+    // Pushes are actors where logs are in the store.
+    for (unsigned i = 0; i < (w->in_store ? WALK_ACTORS : WALK_ACTORS - 4); i++) {
         same += w->actors[i].used && w->actors[i].kind == kind;
         if (!w->actors[i].used) a = &w->actors[i];
     }
