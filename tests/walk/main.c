@@ -62,6 +62,11 @@ static const struct {
     [SILENT_LOSS] = {ACT_CRASH, 20},
     [ULID_ALONE] = {ACT_SWEEP, 8},
     [HURRIED] = {ACT_STALL, 12},
+    [EARLY_ACK] = {ACT_CRASH, 25},
+    [SEAL_GONE] = {ACT_CRASH, 20},
+    [NEWEST_GONE] = {ACT_CRASH, 25},
+    [UNREAD] = {ACT_CRASH, 25},
+    [UNSETTLED] = {ACT_CRASH, 20},
 };
 
 static void step(struct world *w)
@@ -194,7 +199,7 @@ int main(int argc, char **argv)
     }
     print_counts(&counts);
     for (int i = 1; argc <= 4 && i < MISTAKES; i++) {
-        bool takes_long = i == HURRIED;
+        bool takes_long = i == HURRIED || i == SEAL_GONE || i == UNSETTLED;
         if (takes_long && walks < WALKS_LONG) continue;
         if (!find_mistake((enum mistake)i, seed, steps)) return 1;
     }
