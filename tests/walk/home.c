@@ -30,7 +30,6 @@ struct home {
     struct late_put late[LATE_MOST];
     size_t late_count;
     uint8_t boots;
-    char seal[STORE_NAME_MAX + 1];  // the newest
 };
 
 struct home *home_new(struct world *w)
@@ -255,24 +254,6 @@ static void note_met(struct world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void note_seal(struct world *w, const char *name)
-{
-    pthread_mutex_lock(&w->lock);
-    snprintf(w->home->seal, sizeof w->home->seal, "%s", name);
-    pthread_mutex_unlock(&w->lock);
-}
-
-// The mistake: the newest seal goes.
-static void drop_seal(struct world *w)
-{
-    char name[STORE_NAME_MAX + 1];
-    pthread_mutex_lock(&w->lock);
-    snprintf(name, sizeof name, "%s", w->home->seal);
-    w->home->seal[0] = '\0';
-    pthread_mutex_unlock(&w->lock);
-    if (name[0] && place_has(w->store, name)) place_drop(w->store, name);
-}
-
 static bool home_commit(struct store_upload *u, bool *existed, err *e)
 {
     struct home_upload *x = (struct home_upload *)u;
@@ -294,7 +275,6 @@ static bool home_commit(struct store_upload *u, bool *existed, err *e)
         ok = store_put(s->inner, x->req, str_of(x->name), bytes, existed, e);
         if (twice && ok) (void)keep(w, x->name, bytes);
         bool seal = is_seal(x->name, bytes);
-        if (ok && seal) note_seal(w, x->name);
         if (ok && !seal && *existed) note_met(w);
     }
     home_abandon(u);
@@ -526,7 +506,6 @@ void home_pause(struct world *w, const char *point)
     bool found = strcmp(point, "adopt.found") == 0;
     bool adopts = found || strcmp(point, "adopt.read") == 0;
     if (w->mistake == UNREAD && found) pass_over(w);
-    if (w->mistake == SEAL_GONE && found) drop_seal(w);
     for (int i = 0; w->home && adopts && i < 3; i++)
         gate_wait(&w->gate);
 }

@@ -58,15 +58,10 @@ static const struct {
     enum actor_kind kind;
     unsigned once_in;  // 0: as often as in any walk
 } favourites[MISTAKES] = {
-    [READY_EARLY] = {ACT_FLUSH, 8},
-    [SILENT_LOSS] = {ACT_CRASH, 20},
-    [ULID_ALONE] = {ACT_SWEEP, 8},
-    [HURRIED] = {ACT_STALL, 12},
-    [EARLY_ACK] = {ACT_CRASH, 25},
-    [SEAL_GONE] = {ACT_CRASH, 20},
-    [NEWEST_GONE] = {ACT_CRASH, 25},
+    [READY_EARLY] = {ACT_FLUSH, 8}, [SILENT_LOSS] = {ACT_CRASH, 20},
+    [ULID_ALONE] = {ACT_SWEEP, 8},  [HURRIED] = {ACT_STALL, 12},
+    [EARLY_ACK] = {ACT_CRASH, 25},  [NEWEST_GONE] = {ACT_CRASH, 25},
     [UNREAD] = {ACT_CRASH, 25},
-    [UNSETTLED] = {ACT_CRASH, 20},
 };
 
 static void step(struct world *w)
@@ -199,7 +194,7 @@ int main(int argc, char **argv)
     }
     print_counts(&counts);
     for (int i = 1; argc <= 4 && i < MISTAKES; i++) {
-        bool takes_long = i == HURRIED || i == SEAL_GONE || i == UNSETTLED;
+        bool takes_long = i == HURRIED;
         if (takes_long && walks < WALKS_LONG) continue;
         if (!find_mistake((enum mistake)i, seed, steps)) return 1;
     }

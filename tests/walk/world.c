@@ -34,10 +34,8 @@ const char *const mistake_names[MISTAKES] = {
     [STAYS_TAKEN] = "staystaken",
     [HURRIED] = "hurried",
     [EARLY_ACK] = "earlyack",
-    [SEAL_GONE] = "sealgone",
     [NEWEST_GONE] = "newestgone",
     [UNREAD] = "unread",
-    [UNSETTLED] = "unsettled",
 };
 
 // ---- the clock

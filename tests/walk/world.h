@@ -60,10 +60,8 @@ enum mistake {
     HURRIED,      // leaves expire though ingesters may hold copies of their rows
     // Of logs in the store (home.h):
     EARLY_ACK,    // an object counts as landed that is still on its way
-    SEAL_GONE,    // the seal of a stream that is being adopted is deleted
     NEWEST_GONE,  // the newest object of an open stream is deleted
     UNREAD,       // an adopted stream is served and flushed before it is read
-    UNSETTLED,    // a stream is used before queriers list it
     MISTAKES
 };
 #define FIRST_IN_STORE EARLY_ACK
@@ -145,8 +143,8 @@ struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
     uint64_t queries, exact, rounded, partial, refused, expired, steps, crowds;
     uint64_t stalls, landed;
-    uint64_t broken;                                 // writes of logs that failed
-    uint64_t lost;                                   // rows of damaged logs, as their ingesters say
+    uint64_t broken;  // writes of logs that failed
+    uint64_t lost;    // rows of damaged logs, as their ingesters say
     uint64_t worlds, late, wiped, adopted, cleared, met;  // of logs in the store
 };
 
