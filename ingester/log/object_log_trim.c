@@ -4,6 +4,8 @@
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 
+#define OBJECT_BYTES_MAX ((size_t)2 << 30)
+
 // Objects in one call of the store.
 #define REMOVE_MANY ((size_t)128)
 
@@ -51,9 +53,46 @@ bool object_log_found(struct object_log_shelf *s, const struct object_log_survey
                                                  .last = c->last,
                                                  .until_boot_ns = boot_ns + OBJECT_LOG_LATE_NS,
                                                  .covered = !c->whole,
-                                                 .begun = !c->whole};
+                                                 .begun = !c->whole,
+                                                 .damaged = c->damaged};
     }
     return true;
+}
+
+static bool keep_one(struct store *store, struct req *r, id128 stream, uint64_t number,
+                     struct buf *bytes, uint64_t *kept, err *e)
+{
+    bool existed = false;
+    err why = {0};
+    str from = name_log_object(&r->arena, stream, number);
+    str to = name_log_damaged(&r->arena, stream, number);
+    buf_clear(bytes);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_get(store, r, from, bytes, &why)) {
+        if (why.code == ERR_NOT_FOUND) return true;
+        *e = why;
+        return false;
+    }
+    if (!store_put(store, r, to, buf_view(bytes), &existed, e)) return false;
+    *kept += !existed;
+    return true;
+}
+
+bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
+                     uint64_t *kept, err *e)
+{
+    struct buf bytes;
+    bool ok = true;
+    buf_init(&bytes, r->arena.budget, OBJECT_BYTES_MAX);
+    *kept = 0;
+    for (size_t i = 0; ok && i < s->n; i++) {
+        struct object_log_place *p = &s->v[i];
+        for (uint64_t k = p->first; ok && p->damaged && k <= p->last; k++)
+            ok = keep_one(store, r, stream, k, &bytes, kept, e);
+        p->damaged = p->damaged && !ok;
+    }
+    buf_release(&bytes);
+    return ok;
 }
 
 void object_log_covered(struct object_log_shelf *s, uint64_t cut)

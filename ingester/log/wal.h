@@ -199,10 +199,15 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 // One thread at a time. Between the first and the last of them no other function names the stream.
 
 // Fails with already_exists if the log has the stream, with resource_exhausted if its log is larger
-// than most_bytes, with data_loss if it is damaged, or as the store or the log says. *cuts is the
-// arena's; the cuts are the log's.
-bool wal_adopt(struct wal *w, id128 stream, size_t most_bytes, struct arena *a, struct cut ***cuts,
-               size_t *n, err *e) MUST_CHECK;
+// than most_bytes, with data_loss if heads of its objects are damaged (unless `damaged` allows
+// that: then the rest is read), or as the store or the log says. *cuts is the arena's; the cuts are
+// the log's.
+struct wal_terms {
+    size_t most_bytes;
+    bool damaged;
+};
+bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struct arena *a,
+               struct cut ***cuts, size_t *n, err *e) MUST_CHECK;
 void wal_adopted(struct wal *w, id128 stream);
 void wal_let_go(struct wal *w, id128 stream);
 

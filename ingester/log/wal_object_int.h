@@ -67,10 +67,10 @@ void objects_note_landed(struct wal *w, struct cut *c);
 // ---- wal_object_streams.c
 bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
 bool objects_find(struct wal *w, err *e) MUST_CHECK;
-// Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden, and
-// have most_bytes at most (resource_exhausted). *s is a copy.
-bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, struct req *r,
-                         err *e) MUST_CHECK;
+// Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden. *s is
+// a copy.
+bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
+                         struct req *r, err *e) MUST_CHECK;
 // Takes the cuts of a stream out of the tables again. The head has no rows of them.
 void objects_forget_half(struct wal *w, id128 stream);
 void objects_free(struct wal *w);  // idempotent

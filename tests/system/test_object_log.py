@@ -23,7 +23,7 @@ def push(s, service, pods=PODS, value=1):
 def ask(s, service):
     """(is the answer complete, profiles, total)"""
     reply = s.query("SelectMergeStacktraces", {"Flametree-Partial": "allow"}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 1_800_000, end=now_ms() + 300_000).expect(200)
-    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"]), int(reply.json()["flamegraph"]["total"])
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"]), int(reply.json()["flamegraph"].get("total", 0))
 
 
 def await_whole(s, service, profiles, seconds=90):
@@ -166,3 +166,45 @@ def test_a_registration_that_a_killed_process_left_is_taken_back(tmp_path):
         f.start()
         await_("registrations of the killed process to go", lambda: not left & {stream["stream"] for stream in registered(f)}, 60, 0.2)
         await_whole(Server(f.url), service, PODS)
+
+
+def flip_heads(f, count):
+    """Damages the heads of the first objects of the log that have entries."""
+    logs = os.path.join(f.store, "o/v1/log")
+    names = sorted(os.path.join(logs, stream, number) for stream in os.listdir(logs) for number in os.listdir(os.path.join(logs, stream)))
+    names = [name for name in names if os.path.getsize(name) > 150][:count]
+    assert len(names) == count, names
+    for name in names:
+        with open(name, "r+b") as o:
+            o.seek(20)
+            byte = o.read(1)[0]
+            o.seek(20)
+            o.write(bytes([byte ^ 8]))
+
+
+@pytest.mark.skipif(S3 is not None or AZURE is not None, reason="damages a directory")
+@pytest.mark.parametrize("adopted", (False, True), ids=("own", "adopted"))
+def test_a_damaged_head_is_named_and_the_rest_is_served_and_flushed(tmp_path, adopted):
+    """The node starts again, with the file of its streams or without it: then it adopts them."""
+    flags = ("--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_age=1h")
+    with Flametree(*flags, data=str(tmp_path)) as f:
+        s, services = Server(f.url), [unique() for _ in range(6)]
+        for service in services:
+            push(s, service, 1)
+        f.kill()
+        flip_heads(f, 1)
+        if adopted:
+            os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        f.start()
+        s = Server(f.url)
+
+        def rest_is_there():
+            return sum(ask(s, service)[1] for service in services) == len(services) - 1
+        await_("the rest to be there", rest_is_there, 60, 0.2)
+        assert "event=log.object_damaged" in f.tail(1000)
+        assert ask(s, services[-1])[0] != "exact", "the loss is not named"
+        flush(f)
+        await_("the registrations of the killed process to go", lambda: all(x.get("state") in ("open", "next") for x in registered(f)), 60, 0.2)
+        kept = os.path.join(f.store, "o/v1/damaged")
+        assert sum(len(os.listdir(os.path.join(kept, stream))) for stream in os.listdir(kept)) == len(services)
+        assert rest_is_there()
