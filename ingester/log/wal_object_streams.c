@@ -7,6 +7,15 @@
 // ULID, and behind that "covered" once nothing in it is needed. A stream is noted there before
 // anything in it is acknowledged, and taken out when only its seal is left.
 //
+// The file is only there for speed, so that a disk that is full or fails stops nothing. Streams are
+// registered in the store as well (roll.h), which is what counts:
+//
+//     a stream is not in the file     the next process of this node adopts it, as it does if its
+//                                     disk was wiped (adopt.h)
+//     one is, and is gone             it is found without cuts, and taken out
+//     one is, without "covered"       its cuts are read, and are found in the store by the flush
+//     the file cannot be read         as if it were not there
+//
 // At the start, for each stream in the file:
 //
 //     1. It is sealed, whoever wrote it: that process has ended, but something that it sent may
@@ -24,10 +33,9 @@
 //     2. Cuts that lack entries, and that the head has dropped, are copied (object_log_keep).
 //     3. Objects of covered cuts are deleted, in the order of object_log.h.
 //     4. Streams of which only the seal is left are forgotten.
+//     5. If the file could not be written, it is tried again.
 //
-// A stream is registered in the store as well (roll.h): that tells others of it, the file tells the
-// next process of this directory. The registration goes when the stream is covered
-// (objects_unfinished).
+// Its registration goes when a stream is covered (objects_unfinished).
 //
 // What fails there is tried again a second later.
 #include "base/fault.h"
@@ -52,10 +60,21 @@ static void streams_path(const struct wal *w, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%s/STREAMS", w->options.dir);
 }
 
-bool objects_note_streams(struct wal *w, err *e)
+static void tell_noted(bool ok, const err *e)
 {
-    const struct wal_objects *o = w->objects;
+    char text[LOG_QUOTE_MAX];
+    if (ok) log_info(NULL, "log.streams_noted", "after=\"it had failed\"");
+    if (!ok)
+        log_warn(NULL, "log.streams_unnoted", "fault=%s then=\"%s\"",
+                 log_quote(text, str_of(e->msg)),
+                 "pushes go on; after a restart these streams are adopted out of the store");
+}
+
+void objects_note_streams(struct wal *w)
+{
+    struct wal_objects *o = w->objects;
     struct buf text;
+    err e = {0};
     char path[PATH_MAX];
     buf_init(&text, NULL, FILE_MAX);
     lock_take(&w->lock);
@@ -67,10 +86,14 @@ bool objects_note_streams(struct wal *w, err *e)
     }
     lock_give(&w->lock);
     streams_path(w, path);
-    bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
+    bool ok = buf_ok(&text, &e) && file_write(path, buf_view(&text), &e);
     FAULT("wal.object.noted");
     buf_release(&text);
-    return ok || err_wrap(e, "log");
+    lock_take(&w->lock);
+    bool changed = o->unnoted == ok;
+    o->unnoted = !ok;
+    lock_give(&w->lock);
+    if (changed) tell_noted(ok, &e);
 }
 
 static bool read_line(struct wal_objects *o, str line, err *e)
@@ -89,19 +112,29 @@ static bool read_line(struct wal_objects *o, str line, err *e)
 static bool read_streams(struct wal *w, err *e)
 {
     struct buf text;
+    err why = {0};
     char path[PATH_MAX];
     streams_path(w, path);
     if (!file_exists(path)) return true;
     buf_init(&text, NULL, FILE_MAX);
-    bool ok = file_read(path, &text, e);
+    bool ok = file_read(path, &text, &why);
     str rest = buf_view(&text);
     while (ok && rest.p && rest.n) {
         str line = str_split(rest, '\n', &rest);
-        if (line.n) ok = read_line(w->objects, line, e);
+        if (line.n) ok = read_line(w->objects, line, &why);
     }
-    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     buf_release(&text);
-    return ok || err_wrap(e, "log: %s", path);
+    if (ok) return true;
+    if (why.code == ERR_RESOURCE_EXHAUSTED) {
+        *e = why;
+        return err_wrap(e, "log: %s", path);
+    }
+    char quoted[LOG_QUOTE_MAX];
+    log_warn(NULL, "log.streams_unread", "file=STREAMS fault=%s then=\"%s\"",
+             log_quote(quoted, str_of(why.msg)),
+             "the streams of the process before are adopted out of the store");
+    w->objects->stream_count = 0;
+    return true;
 }
 
 // ---- what earlier processes left
@@ -501,7 +534,6 @@ static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool 
 static void note_covered(struct wal *w, id128 id, bool is_gone)
 {
     struct wal_objects *o = w->objects;
-    err e = {0};
     bool known = false;
     bool leads = wal_state(w) == WAL_OPEN;
     if (leads) wal_take_lead(w);
@@ -517,7 +549,19 @@ static void note_covered(struct wal *w, id128 id, bool is_gone)
         break;
     }
     lock_give(&w->lock);
-    if (!known && !objects_note_streams(w, &e)) tell("note", id, &e);
+    if (!known) objects_note_streams(w);
+    if (leads) wal_give_lead(w);
+}
+
+static void note_again(struct wal *w)
+{
+    bool leads = wal_state(w) == WAL_OPEN;
+    lock_take(&w->lock);
+    bool unnoted = w->objects->unnoted;
+    lock_give(&w->lock);
+    if (!unnoted) return;
+    if (leads) wal_take_lead(w);
+    objects_note_streams(w);
     if (leads) wal_give_lead(w);
 }
 
@@ -540,4 +584,5 @@ void objects_tidy(struct wal *w)
         if (covered) note_covered(w, s.id, empty);
         i += !empty;
     }
+    note_again(w);
 }
