@@ -121,9 +121,29 @@ static void release(struct ingester *in)
 // A log that grew up to the reserve must open again after a crash. RocksDB may be writing its
 // buffers to the disk when pushes are refused, and writes them once more when it opens: twice
 // log_memory.
+// A store takes that long for an object, with some of its bad moments.
+#define PUT_MARGIN_NS (1 * NS_PER_S)
+
+// A push waits in the log for log_linger and a creation. Known only where both services run in one
+// process.
+static bool check_linger(const struct config *config, const struct ingester_config *c, err *e)
+{
+    int64_t timeout = 0;
+    if (!is_in_store(c) ||
+        !config_other_duration(config, S("distributor"), S("append_timeout"), &timeout) ||
+        timeout >= c->log_linger + PUT_MARGIN_NS)
+        return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "distributor.append_timeout is %" PRId64 " ms, but must be at least 1 s longer "
+                   "than ingester.log_linger, which is %" PRId64 " ms: a push waits that long for "
+                   "others, and then for the store",
+                   timeout / NS_PER_MS, c->log_linger / NS_PER_MS);
+}
+
 static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
+    if (!check_linger(config, c, e)) return false;
     if (!is_in_store(c) && strcmp(c->log, "local") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "ingester.log is '%s', but must be local or object",
                        c->log);

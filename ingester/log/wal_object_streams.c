@@ -64,10 +64,9 @@ static void tell_noted(bool ok, const err *e)
 {
     char text[LOG_QUOTE_MAX];
     if (ok) log_info(NULL, "log.streams_noted", "after=\"it had failed\"");
-    if (!ok)
-        log_warn(NULL, "log.streams_unnoted", "fault=%s then=\"%s\"",
-                 log_quote(text, str_of(e->msg)),
-                 "pushes go on; after a restart these streams are adopted out of the store");
+    if (ok) return;
+    log_warn(NULL, "log.streams_unnoted", "fault=%s then=\"%s\"", log_quote(text, str_of(e->msg)),
+             "pushes go on; after a restart these streams are adopted out of the store");
 }
 
 void objects_note_streams(struct wal *w)
