@@ -547,7 +547,7 @@ static void release(struct adopt *a)
 bool adopt_start(struct ingester *in, struct adopt **out, err *e)
 {
     *out = NULL;
-    if (!in->streams || strcmp(ingester_settings(in)->log, "object") != 0) return true;
+    if (!in->streams || !wal_is_remote(in->wal)) return true;
     struct adopt *a = mem_must(sizeof *a);
     a->in = in;
     a->sweep_mono_ns = clock_mono_ns() + SWEEP_NS;

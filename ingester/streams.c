@@ -103,8 +103,7 @@ static void time_text(int64_t ns, char text[TIME_TEXT])
 
 static uint32_t log_of(const struct ingester *in)
 {
-    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
-    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
+    return wal_is_remote(in->wal) ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 // ---- other directories of this id

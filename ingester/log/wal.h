@@ -282,6 +282,9 @@ size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX]);
 
 enum wal_state wal_state(struct wal *w);
 
+// Whether the log is in an object store.
+bool wal_is_remote(const struct wal *w);
+
 // Whether the log is in an object store which fails, or has not answered for WAL_STORE_SLOW_NS.
 #define WAL_STORE_SLOW_NS (UINT64_C(3) * 1000000000)
 bool wal_store_fails(struct wal *w);

@@ -218,3 +218,26 @@ def test_a_time_that_is_too_short_for_the_log_is_refused(flags, well):
     answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", *flags], capture_output=True, text=True, timeout=60)
     assert answer.returncode == (0 if well else 2), answer
     assert well or "distributor.append_timeout" in answer.stderr and "ingester.log_linger" in answer.stderr, answer.stderr
+
+
+@pytest.mark.parametrize("before, after", [("local", "object"), ("object", "local")])
+def test_a_log_of_the_other_kind_is_read_and_flushed_first(tmp_path, before, after):
+    with Flametree("--ingester.log=" + before, "--ingester.log_linger=0ms", data=str(tmp_path)) as f:
+        service = unique()
+        push(Server(f.url), service, 3)
+        f.kill()
+        f.args[f.args.index("--ingester.log=" + before)] = "--ingester.log=" + after
+        f.start()
+        s = Server(f.url)
+        await_whole(s, service, 3)
+        assert "event=log.other" in f.tail(1000) and "log.other" in f.operator().call("GET", "/ready").text
+        push(s, service, 3)
+        await_whole(s, service, 6)
+        assert {x["log"] for x in registered(f)} == {before}
+        f.stop()
+        f.start()
+        s = Server(f.url)
+        assert "log.other" not in f.operator().call("GET", "/ready").text
+        assert {x["log"] for x in registered(f)} == {after}
+        push(s, service, 3)
+        await_whole(s, service, 9)
