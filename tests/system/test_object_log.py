@@ -50,6 +50,12 @@ def holder(c, but=()):
     return next(m for m in c.ingesters() if m not in but and m.metric("flametree_ingester_head_rows"))
 
 
+def is_stopped(pid):
+    """Each of its threads; until then some of them answer."""
+    tasks = "/proc/%d/task" % pid
+    return all(open(os.path.join(tasks, t, "stat")).read().rsplit(")", 1)[1].split()[0] == "T" for t in os.listdir(tasks))
+
+
 def adoptions(c, but=()):
     return sum(m.metric("flametree_ingester_adopted_streams_total") or 0 for m in c.ingesters() if m.process and m not in but)
 
@@ -136,6 +142,7 @@ def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluste
     asleep = holder(cluster)
     asleep.process.send_signal(signal.SIGSTOP)
     try:
+        await_("it to be asleep", lambda: is_stopped(asleep.process.pid))
         await_whole(s, service, PODS)
         assert adoptions(cluster, [asleep]) >= 1
     finally:

@@ -50,9 +50,10 @@ def cluster():
 
 @contextlib.contextmanager
 def unlisted(cluster, *args, env=None):
-    """An ingester of the cluster that is in nobody's list but in that of a distributor of its own: (ingester, distributor)."""
+    """An ingester of the cluster that is in nobody's list but in that of a distributor of its own: (ingester, distributor). It is ready when every querier
+    has a list of streams with its own."""
     store = os.path.join(cluster.folder, "data/store")
-    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, *args, program="flametree-ingester", env=env) as f:
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "newcomer", "--storage.dir", store, "--ingester.stream_settle=1100ms", *args, program="flametree-ingester", env=env) as f:
         with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "its-distributor", "--storage.dir", store,
                        "--cluster.ingesters", "newcomer=" + f.ports["internal"], program="flametree-distributor") as d:
             yield f, d
