@@ -441,7 +441,8 @@ static bool adopt_due(struct look *l, err *e)
         if (!asked && (!reaches_enough(l) || !ask_members(l, &h, e))) return e->code == ERR_OK;
         asked = true;
         // A former process of this node is gone, whoever saw it last.
-        bool seen = has_id(&h.boots, s->boot) && !find_other(l, s->boot)->same_node;
+        const struct other *o = find_other(l, s->boot);
+        bool seen = has_id(&h.boots, s->boot) && !(o && o->same_node);
         if (seen || has_id(&h.streams, s->stream)) continue;
         if (!is_registered(l, s->stream, &is, e)) return false;
         if (is) adopt_one(l, s);

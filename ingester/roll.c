@@ -117,7 +117,7 @@ static bool enroll(struct roll *l, struct req *r, const struct wal_served *s,
     const struct rolled fresh = {.stream = s->stream, .rows_age_ns = INT64_MAX};
     if (!row && !add(l, &fresh, e)) return false;
     row = find(l, s->stream);
-    if (row->registered) return true;
+    if (!row || row->registered) return true;
     int64_t oldest_ns = 0;
     object.stream = s->stream;
     object.made_ns = MAX(now_ns, t->after_ns + 1);
