@@ -227,7 +227,7 @@ static bool reaches_enough(const struct look *l)
 
 // ---- 3. what others say
 
-// What the ingesters that answer have seen, and have.
+// The processes that other ingesters have seen lately, and the streams that they have.
 struct hearsay {
     struct id_list {
         id128 *v;
@@ -261,7 +261,7 @@ static bool read_hearsay(struct arena *a, str bytes, struct hearsay *h, err *e)
     return pb_done(&r, e);
 }
 
-// Who does not answer has no say: it does not adopt anything now either, or is as good as gone.
+// An ingester that does not answer is not counted: it adopts nothing now, or it is gone.
 static bool ask_members(struct look *l, struct hearsay *h, err *e)
 {
     struct req r;

@@ -20,7 +20,7 @@
 #define OWNERLESS_NS (INT64_C(15) * 1000000000)  // so long a process was silent
 #define TURN_NS      (INT64_C(30) * 1000000000)  // then each ingester has its turn
 
-// What was seen of a process since the last look.
+// One look at a process.
 struct sighting {
     id128 boot;
     int64_t age_ns;  // of its last answer; INT64_MAX: none is known

@@ -448,7 +448,7 @@ static bool put_members(struct read *r, err *e)
     const struct member *v = NULL;
     pb_put_bytes_opt(r->out, 14, str_of(process->id));
     if (process->members) v = members_of(process->members, a, MEMBER_INGESTER, &n);
-    // Who asked has the same list: then it knows whom we were told of.
+    // If the querier has the same list of members, the names need not be sent.
     if (n && r->ask->members_print == members_print(v, n)) n = 0;
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);

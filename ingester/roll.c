@@ -105,7 +105,8 @@ bool roll_saw(struct roll *l, const struct registered *list, err *e)
 
 // ---- steps
 
-// What a stream has that this process did not begin is not known. It says so, once for all.
+// An earlier process may have begun the stream. How old its profiles are is not known then, so the
+// registration says "not known".
 static bool enroll(struct roll *l, struct req *r, const struct wal_served *s,
                    const struct roll_settings *t, err *e)
 {

@@ -48,7 +48,7 @@ struct member {
     enum member_kind kind;
     bool alive;
     bool unready;     // it answered its last probe, but it does not want traffic now
-    uint32_t weight;  // its share of what is placed (place.h), as its last answer said; 0: none yet
+    uint32_t weight;  // its part of the series (place.h), from its last answer; 0: no answer yet
 };
 
 // 1 to MEMBER_WEIGHT_MAX.

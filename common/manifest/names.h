@@ -67,8 +67,8 @@ str name_page(struct arena *a, str tenant, id128 id);
 str name_streams(void);  // prefix
 str name_stream(struct arena *a, id128 stream);
 
-// What former programs had of an ingester (streams_clear_former). A node whose id could not be a
-// part of a name was there under "~" and 16 hex digits of its hash.
+// Objects of an ingester that earlier versions of the program made (streams_clear_former). If its
+// id could not be a part of a name, they are under "~" and 16 hex digits of the hash of the id.
 str name_former(struct arena *a, str node);  // prefix
 
 // Logs in the store (docs/formats/object-log.md); objects of a stream are numbered from 1.

@@ -21,9 +21,9 @@
 #define PEER_CLUSTER "flametree-cluster"
 #define PEER_NODE    "flametree-node"
 
-// The CRC32C of what a request asks, and of an answer's message: a proxy or a network card on the
-// way may damage what TCP then carries without a fault. A receiver refuses what does not agree with
-// it, as if it had not come; what comes without it is taken.
+// The CRC32C of path, tenant and message of a request, and of the message of an answer: a proxy or
+// a network card on the way may damage bytes that TCP then carries without a fault. A request that
+// does not agree with it, or comes without it, is refused; an answer likewise counts as none.
 #define PEER_SUM "flametree-crc32c"
 str peer_sum(struct arena *a, str path, str tenants, str message);  // of an answer: both empty
 

@@ -316,9 +316,10 @@ static bool see_log(void *arg, str name, uint64_t size, err *e)
     return arena_ok(a, e);
 }
 
-// What ingesters have in the store that is in no row yet. A log is deleted from its first object
-// on, so it is copied from its last one on: a cut whose first object is in the copy is whole there,
-// and the rows of others come after this. One tenant's copy has no logs, as all share them.
+// Logs hold profiles that are in no segment yet. An ingester deletes the objects of a cut from the
+// first one on, so they are copied from the last one on: a cut whose first object is in the copy is
+// whole there. The rows of the other cuts are in segments, which are copied later. A copy of one
+// tenant has no logs, because each log has profiles of all tenants.
 static bool copy_logs(struct copying *k, err *e)
 {
     struct logs l = {.k = k};

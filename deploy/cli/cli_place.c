@@ -206,7 +206,7 @@ static const char *why_of(str of)
     return "tried last";
 }
 
-// What the order is made of, in words.
+// Says in words how the order came about.
 static void put_rule(struct buf *b, const struct place *p)
 {
     uint64_t all = 0;

@@ -190,7 +190,7 @@ static size_t put_unfinished(const struct wal *w, struct wal_served *out)
     return n;
 }
 
-// What has an end to come is held until then, whatever the tables have of it.
+// A stream whose end is not written yet counts as held, also if no cut of it is in the tables.
 static void hold_unfinished(const struct wal *w, struct wal_served *v, size_t n)
 {
     id128 stream;
