@@ -5,6 +5,7 @@
 
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_help.h"
+#include "deploy/cli/cli_text.h"
 #include "deploy/cli/cli_time.h"
 #include "service/config.h"
 #include "service/service.h"
@@ -23,6 +24,7 @@
 #define ARENA_MAX   ((size_t)8 << 30)  // --max-answer limits the memory of answers
 #define TEXT_MAX    ((size_t)1 << 20)
 #define MESSAGE_MAX ((size_t)8 << 10)
+#define PRINT_MAX   ((size_t)64 << 20)  // no answer that is printed as it came is larger
 #define WIDTH_PLAIN 80u
 #define WIDTH_LEAST 20u
 #define WIDTH_MOST  1000u
@@ -92,6 +94,16 @@ bool cli_write(struct cli *c, struct buf *b, err *e)
     // Emptied, so that a caller can go on with the same buffer.
     buf_clear(b);
     return true;
+}
+
+bool cli_print(struct cli *c, str text, err *e)
+{
+    struct buf b;
+    buf_init(&b, NULL, PRINT_MAX);
+    text_filter(&b, text);
+    bool ok = cli_write(c, &b, e);
+    buf_release(&b);
+    return ok;
 }
 
 bool cli_range(struct cli *c, int64_t *from_ns, int64_t *until_ns, err *e)

@@ -88,6 +88,8 @@ void cli_hint(struct cli *c, const char *fmt, ...) PRINTF(2, 3);
 // Writes b to the output and empties it. If the reader has closed the pipe, the program ends
 // quietly.
 bool cli_write(struct cli *c, struct buf *b, err *e) MUST_CHECK;
+// The same with text of a server, without the control characters in it (text_filter).
+bool cli_print(struct cli *c, str text, err *e) MUST_CHECK;
 
 // Prints the warning "flametree: message" to standard error.
 void cli_say(struct cli *c, const char *fmt, ...) PRINTF(2, 3);

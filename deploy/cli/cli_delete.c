@@ -52,16 +52,6 @@ static bool make_path(struct cli *c, struct buf *path, err *e)
     return buf_ok(path, e);
 }
 
-static bool print(struct cli *c, str text, err *e)
-{
-    struct buf b;
-    buf_init(&b, NULL, OUTPUT_MAX);
-    text_filter(&b, text);
-    bool ok = cli_write(c, &b, e);
-    buf_release(&b);
-    return ok;
-}
-
 bool cli_delete(struct cli *c, int *status, err *e)
 {
     struct buf path;
@@ -79,8 +69,8 @@ bool cli_delete(struct cli *c, int *status, err *e)
     if (!ok) (void)cli_wrong(status);
     ok = ok && cli_fetch(c, "POST", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
-    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
-    return print(
+    if (!ok || cli_wants_json(c)) return ok && cli_print(c, body, e);
+    return cli_print(
         c, S("hidden from now on; `flametree deletions` shows when nothing has it any more\n"), e);
 }
 
@@ -103,11 +93,12 @@ bool cli_tenant_delete(struct cli *c, int *status, err *e)
     buf_byte(&path, '\0');
     bool ok = buf_ok(&path, e) && cli_fetch(c, "POST", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
-    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
-    return print(c,
-                 S("hidden from now on, and pushes are refused; `flametree deletions` shows when "
-                   "all is gone\n"),
-                 e);
+    if (!ok || cli_wants_json(c)) return ok && cli_print(c, body, e);
+    return cli_print(
+        c,
+        S("hidden from now on, and pushes are refused; `flametree deletions` shows when "
+          "all is gone\n"),
+        e);
 }
 
 // ---- deletions
@@ -184,11 +175,11 @@ bool cli_deletions(struct cli *c, int *status, err *e)
     buf_byte(&path, '\0');
     bool ok = buf_ok(&path, e) && cli_fetch(c, "GET", path.p, ELSEWHERE, &body, e);
     buf_release(&path);
-    if (!ok || cli_wants_json(c)) return ok && print(c, body, e);
+    if (!ok || cli_wants_json(c)) return ok && cli_print(c, body, e);
     buf_init(&out, NULL, OUTPUT_MAX);
     ok = put_rows(c, body, &out) ||
          err_set(e, ERR_UNKNOWN, "%.*s sent no list of deletions", STR(c->url.shown));
-    ok = ok && buf_ok(&out, e) && print(c, buf_view(&out), e);
+    ok = ok && buf_ok(&out, e) && cli_print(c, buf_view(&out), e);
     buf_release(&out);
     return ok;
 }

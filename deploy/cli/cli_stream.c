@@ -11,16 +11,6 @@
 #define STREAMS_PATH "/ingester/streams"
 #define ELSEWHERE    "only an ingester or the all-in-one knows: give its address with --url"
 
-static bool print(struct cli *c, str text, err *e)
-{
-    struct buf b;
-    buf_init(&b, NULL, OUTPUT_MAX);
-    text_filter(&b, text);
-    bool ok = cli_write(c, &b, e);
-    buf_release(&b);
-    return ok;
-}
-
 // ---- ls, show
 
 enum {
@@ -115,7 +105,7 @@ static bool print_rows(struct cli *c, str body, const char *only, err *e)
     ok = ok && buf_ok(&out, e);
     if (ok && only && out.n == 0)
         ok = err_set(e, ERR_NOT_FOUND, "no stream %s is registered", only);
-    ok = ok && print(c, buf_view(&out), e);
+    ok = ok && cli_print(c, buf_view(&out), e);
     buf_release(&out);
     return ok;
 }
@@ -126,7 +116,7 @@ bool cli_stream_ls(struct cli *c, int *status, err *e)
     str body = {0};
     (void)status;
     if (!cli_fetch(c, "GET", STREAMS_PATH, ELSEWHERE, &body, e)) return false;
-    if (cli_wants_json(c)) return print(c, body, e);
+    if (cli_wants_json(c)) return cli_print(c, body, e);
     return print_rows(c, body, NULL, e);
 }
 
@@ -189,8 +179,8 @@ bool cli_stream_forget(struct cli *c, int *status, err *e)
     if (!ok) return false;
     if (!first_value(&r, JSON_NUMBER) || !str_u64(r.text, &n))
         return err_set(e, ERR_UNKNOWN, "%.*s does not say what it did", STR(c->url.shown));
-    return print(c,
-                 arena_printf(&c->arena, "forgot %llu stream%s of %.*s\n", (unsigned long long)n,
-                              n == 1 ? "" : "s", STR(operand)),
-                 e);
+    return cli_print(c,
+                     arena_printf(&c->arena, "forgot %llu stream%s of %.*s\n",
+                                  (unsigned long long)n, n == 1 ? "" : "s", STR(operand)),
+                     e);
 }
