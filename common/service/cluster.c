@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cluster.c - GET /cluster: the members as this node knows them, the names that are looked up, this
-// node itself and what it has to do; as a page for people, or as JSON.
+// cluster.c - GET /cluster: the members as this node knows them, the names that are looked up, the
+// streams that are registered in the store, this node itself and its backlog; as a page for people,
+// or as JSON.
 #include "codec/json.h"
 #include "codec/url.h"
+#include "manifest/stream.h"
 #include "service/html.h"
 #include "service/program.h"
 
@@ -11,6 +13,10 @@
 
 #define PAGE_MAX  ((size_t)8 << 20)
 #define LOAD_HIGH 0.9  // shown as ill
+
+// The page is shown without streams if the store has not listed them by then.
+#define STREAMS_NS   ((uint64_t)(2 * NS_PER_S))
+#define STREAMS_WORK ((size_t)64 << 20)
 
 // All that is shown, from one moment.
 struct view {
@@ -26,7 +32,20 @@ struct view {
     size_t member_count;
     struct discover_name *names;
     size_t name_count;
+    struct registered streams;  // to be released
+    bool has_streams;
+    err streams_fault;  // why not; ERR_OK: this node has no store
 };
+
+static void look_at_streams(struct view *v)
+{
+    struct req r;
+    if (!v->p->process.store) return;
+    req_init(&r, RANK_PUBLIC, NULL, STREAMS_WORK, STREAMS_NS);
+    v->has_streams = registered_read(v->p->process.store, &r, v->a->budget, NULL, &v->streams,
+                                     &v->streams_fault);
+    req_release(&r);
+}
 
 static bool look(struct view *v, struct program *p, struct http_exchange *x, err *e)
 {
@@ -43,6 +62,7 @@ static bool look(struct view *v, struct program *p, struct http_exchange *x, err
     buf_release(&why);
     v->members = members_facts(p->members, v->a, &v->member_count);
     if (d) v->names = discover_names(d, v->a, &v->name_count);
+    look_at_streams(v);
     return arena_ok(v->a, e);
 }
 
@@ -65,6 +85,26 @@ static const char *state_of(const struct member_facts *f)
 static const char *state_of_name(const struct discover_name *n)
 {
     return n->failing ? "failing" : n->answered_mono_ns ? "found" : "not asked yet";
+}
+
+// The process that registered the stream.
+static const char *owner_of(const struct view *v, const struct registered_stream *s)
+{
+    const char *state = "in no list";
+    if (id128_eq(s->boot, v->p->identity.boot)) return "this node";
+    for (size_t i = 0; i < v->member_count; i++) {
+        const struct member_facts *f = &v->members[i];
+        if (id128_eq(f->boot, s->boot)) return state_of(f);
+        if (f->member.kind == MEMBER_INGESTER && str_eq(f->member.id, s->node))
+            state = f->member.alive ? "former process" : "dead";
+    }
+    return str_eq(s->node, v->p->identity.node) ? "former process" : state;
+}
+
+static const char *log_of(const struct registered_stream *s)
+{
+    if (s->log == STREAM_LOG_LOCAL) return "local";
+    return s->log == STREAM_LOG_OBJECT ? "object" : "other";
 }
 
 static size_t backlog_of(const struct unit *u, struct service_backlog rows[SERVICE_BACKLOG_MAX])
@@ -220,6 +260,38 @@ static void json_backlog(const struct view *v)
     buf_byte(v->out, ']');
 }
 
+static void json_wall(const struct view *v, const char *key, int64_t wall_ns)
+{
+    char text[HTML_TIME];
+    json_text(v->out, key, str_of(html_time(text, wall_ns)));
+}
+
+// null: this node does not know them.
+static void json_streams(const struct view *v)
+{
+    put_key(v->out, "streams");
+    if (!v->has_streams) {
+        buf_z(v->out, "null");
+        json_text(v->out, "streams_fault", str_of(v->streams_fault.msg));
+        return;
+    }
+    buf_byte(v->out, '[');
+    for (size_t i = 0; i < v->streams.n; i++) {
+        const struct registered_stream *s = &v->streams.v[i];
+        buf_printf(v->out, "%s{\"log\":\"%s\",\"process\":\"%s\"", i ? "," : "", log_of(s),
+                   owner_of(v, s));
+        json_id(v->out, "stream", s->stream);
+        json_text(v->out, "node", s->node);
+        json_text(v->out, "address", s->address);
+        json_id(v->out, "boot", s->boot);
+        json_id(v->out, "directory", s->directory);
+        json_wall(v, "made", s->made_ns);
+        json_wall(v, "rows_from", s->rows_from_ns);
+        buf_byte(v->out, '}');
+    }
+    buf_byte(v->out, ']');
+}
+
 static void put_json(const struct view *v)
 {
     json_self(v);
@@ -234,6 +306,7 @@ static void put_json(const struct view *v)
         json_name(v, &v->names[i]);
     }
     buf_byte(v->out, ']');
+    json_streams(v);
     json_backlog(v);
     buf_z(v->out, "}\n");
 }
@@ -425,6 +498,42 @@ static void put_names(const struct view *v)
     buf_z(v->out, "</table>\n");
 }
 
+static void put_stream(const struct view *v, const struct registered_stream *s)
+{
+    char ulid[ULID_TEXT];
+    char time[HTML_TIME];
+    const char *owner = owner_of(v, s);
+    bool well = strcmp(owner, "alive") == 0 || strcmp(owner, "this node") == 0;
+    ulid_print(s->stream, ulid);
+    buf_printf(v->out, "<tr><td>%s<td>", ulid);
+    html_text(v->out, s->node);
+    buf_z(v->out, "<br><small>");
+    html_text(v->out, s->address);
+    buf_printf(v->out, "</small><td class=\"%s\">%s<td>%s<td>%s", well ? "well" : "ill", owner,
+               log_of(s), html_time(time, s->made_ns));
+    buf_printf(v->out, "<td>%s\n", s->rows_from_ns ? html_time(time, s->rows_from_ns) : "");
+}
+
+static void put_streams(const struct view *v)
+{
+    if (!v->p->process.store) return;
+    buf_z(v->out, "<h2>Streams</h2>\n");
+    if (!v->has_streams) {
+        buf_z(v->out, "<p class=\"ill\">The store does not list them: ");
+        html_text(v->out, str_of(v->streams_fault.msg));
+        buf_byte(v->out, '\n');
+        return;
+    }
+    buf_printf(v->out,
+               "<p>%zu registered in the store. Answers need the profiles of each.\n"
+               "<table><tr><th>stream<th>ingester<th>process<th>log<th>registered"
+               "<th>profiles from\n",
+               v->streams.n);
+    for (size_t i = 0; i < v->streams.n; i++)
+        put_stream(v, &v->streams.v[i]);
+    buf_z(v->out, "</table>\n");
+}
+
 static void put_page(const struct view *v)
 {
     char time[HTML_TIME];
@@ -432,6 +541,7 @@ static void put_page(const struct view *v)
     put_self(v);
     put_members(v);
     put_names(v);
+    put_streams(v);
     put_backlog(v);
     buf_printf(v->out,
                "<p>As of %s. <a href=\"/cluster?format=json\">As JSON</a>, <a "
@@ -449,7 +559,10 @@ bool cluster_get(void *self, struct http_exchange *x, err *e)
                        STR(format));
     bool page = given ? str_is(format, "html")
                       : route_accepts(http_headers_get(&x->headers, "accept"), S("text/html"));
-    if (!look(&v, self, x, e)) return false;
+    if (!look(&v, self, x, e)) {
+        registered_release(&v.streams);
+        return false;
+    }
     x->status = 200;
     buf_release(&x->out);
     buf_init(&x->out, x->req.arena.budget, PAGE_MAX);
@@ -461,5 +574,6 @@ bool cluster_get(void *self, struct http_exchange *x, err *e)
         put_page(&v);
     else
         put_json(&v);
+    registered_release(&v.streams);
     return buf_ok(&x->out, e);
 }

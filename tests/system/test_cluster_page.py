@@ -71,6 +71,25 @@ def test_every_role_names_all_members(cluster):
         assert {x["service"] for x in answer["backlog"]} == ({name.split("-")[0]} & {"ingester", "compactor"})
 
 
+def test_streams_are_told_with_the_state_of_their_process(cluster):
+    q = cluster["querier"]
+
+    def processes(state):
+        streams = told(q)["streams"]
+        return {x["node"] for x in streams if x["process"] == state and x["log"] == "local" and len(x["stream"]) == 26 and x["made"]}
+    await_("all ingesters to have a stream", lambda: processes("alive") == {"ingester-1", "ingester-2", "ingester-3"})
+    ids = lambda: {x["stream"] for x in told(q)["streams"]}
+    before, text, after = ids(), page(q).text, ids()
+    assert before & after and all(stream in text for stream in before & after)
+    assert told(cluster["distributor"])["streams"] is None  # it has no store
+    ingester = cluster["ingester-2"]
+    assert "ingester-2" in {x["node"] for x in told(ingester)["streams"] if x["process"] == "this node"}
+    ingester.kill()
+    await_("its streams to be of a dead process", lambda: "ingester-2" in processes("dead"))
+    ingester.start()
+    await_("streams of the new process", lambda: "ingester-2" in processes("alive"))
+
+
 def test_the_page_is_for_people_and_json_for_programs(cluster):
     q = cluster["querier"]
     reply = page(q)
