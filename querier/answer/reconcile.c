@@ -17,9 +17,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROUNDS_MAX  8  // how often heads are asked one question
-#define ROUNDS_FAST 3  // so many are usual, where rows are loose and a leaf names cuts of a head
-#define ROUND_PAUSE ((uint64_t)20 * NS_PER_MS)  // after these, and then twice as long each time
+// How often heads are asked one question. While ingesters end, their rows move more often than that
+// in the time of six rounds, so there are more rounds with pauses before them, until the question
+// is as old as querier.wait_for_streams.
+#define ROUNDS      6
+#define ROUNDS_FAST 3
+#define ROUNDS_MAX  64
+#define ROUND_PAUSE ((uint64_t)50 * NS_PER_MS)
 
 // Keeper of a loose row that a block counts: no stream has this row of keepers, so heads leave it
 // out (fetch_put_loose).
@@ -757,11 +761,11 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     bool ended = false;
     assert(!a->querier->manifests || a->querier->blocks);
     s.again = true;
-    for (unsigned i = 1; ok && s.again && !ended && i <= ROUNDS_MAX; i++) {
-        s.last = i == ROUNDS_MAX;
-        // An ingester that ends flushes and drops everything, in less time than all rounds take
-        // with pauses, and in more than they take without.
-        if (i > ROUNDS_FAST) usleep((useconds_t)((ROUND_PAUSE << (i - ROUNDS_FAST - 1)) / 1000));
+    for (unsigned i = 1; ok && s.again && !ended && !s.last; i++) {
+        uint64_t age = clock_mono_ns() - a->began_mono_ns;
+        bool patient = i < ROUNDS_MAX && age < (uint64_t)a->config->wait_for_streams;
+        s.last = i >= ROUNDS && !patient;
+        if (patient && i > ROUNDS_FAST) usleep((useconds_t)(ROUND_PAUSE / 1000));
         ok = round_of(&s, &ended, e);
     }
     if (ok && s.again && !ended) {

@@ -132,10 +132,6 @@ class Load:
                 if m not in self.away:
                     self.wrong.append("%s gave no answer" % m.data)
                 continue
-            if reply.status == 503 and "rows of repeated pushes" in reply.message():
-                # Ingesters ended in all rounds of the question. It is asked again, as the answer demands.
-                self.said["moved"] += 1
-                return
             exact = reply.headers.get("Flametree-Exact")
             if reply.status != 200 or exact != "exact":
                 self.wrong.append("an answer: %s, %s %s" % (reply.status, exact, reply.message() if reply.status != 200 else ""))

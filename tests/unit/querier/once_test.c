@@ -218,7 +218,7 @@ static void a_keeper_that_starts_anew_is_asked_anew_or_said(void **state)
         dice = seed;
         make(&m, 3, true);
         answered += question(&m, seed);
-        assert_true(m.rounds <= 8);
+        assert_true(m.rounds <= 6);
     }
     assert_true(answered > 500);
 }

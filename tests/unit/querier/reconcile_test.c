@@ -264,7 +264,7 @@ static void a_head_that_does_not_look_is_missing(void **state)
     struct outcome o = ask_standing(&w, false);
     assert_false(o.ok);
     assert_non_null(strstr(o.why.msg, "does not know that a leaf has a cut of it"));
-    assert_true(w.rounds <= 8);
+    assert_true(w.rounds <= 6);
     o = ask_standing(&w, true);
     assert_true(o.ok);
     assert_int_equal(o.profiles, ROWS);  // its other rows are in a segment, which counts then
