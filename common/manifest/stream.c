@@ -44,31 +44,14 @@ bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e)
 
 // ---- objects of former programs
 
-struct former {
-    struct arena *arena;
-    str *v;
-    size_t n;
-    size_t cap;
-};
-
-static bool see_former(void *arg, str name, uint64_t size, err *e)
-{
-    struct former *f = arg;
-    (void)size;
-    if (!arena_grow(f->arena, &f->v, &f->cap, f->n + 1, sizeof *f->v))
-        return arena_fail(f->arena, e);
-    f->v[f->n++] = arena_str(f->arena, name);
-    return arena_ok(f->arena, e);
-}
-
 bool streams_clear_former(struct store *s, struct req *r, str node, err *e)
 {
-    struct former f = {.arena = &r->arena};
+    struct store_names former;
     str prefix = name_former(&r->arena, node);
-    if (!arena_ok(&r->arena, e) || !store_list(s, r, prefix, (str){0}, see_former, &f, e))
+    if (!arena_ok(&r->arena, e) || !store_names(s, r, prefix, &r->arena, &former, e))
         return err_wrap(e, "list of former data directories");
-    for (size_t i = 0; i < f.n; i++) {
-        if (!store_delete(s, r, f.v[i], e)) return false;
+    for (size_t i = 0; i < former.n; i++) {
+        if (!store_delete(s, r, former.v[i].name, e)) return false;
     }
     return true;
 }

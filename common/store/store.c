@@ -176,6 +176,31 @@ bool store_list(struct store *s, struct req *r, str prefix, str after, store_vis
     return counted(S("list"), began, ok, e);
 }
 
+struct naming {
+    struct arena *arena;
+    struct store_names names;
+    size_t cap;
+};
+
+static bool take_name(void *arg, str name, uint64_t size, err *e)
+{
+    struct naming *x = arg;
+    struct store_names *o = &x->names;
+    if (!arena_grow(x->arena, &o->v, &x->cap, o->n + 1, sizeof *o->v))
+        return arena_fail(x->arena, e);
+    o->v[o->n++] = (struct store_name){arena_str(x->arena, name), size};
+    return arena_ok(x->arena, e);
+}
+
+bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
+                 struct store_names *out, err *e)
+{
+    struct naming x = {.arena = a};
+    bool ok = store_list(s, r, prefix, (str){0}, take_name, &x, e);
+    *out = ok ? x.names : (struct store_names){0};
+    return ok;
+}
+
 // ---- creating
 
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)

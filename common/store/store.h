@@ -83,6 +83,18 @@ typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
 
+// All of them at once, in the same order; the arena's. After a failure there are none.
+struct store_name {
+    str name;
+    uint64_t size;
+};
+struct store_names {
+    struct store_name *v;
+    size_t n;
+};
+bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
+                 struct store_names *out, err *e) MUST_CHECK;
+
 // ---- creating, piece by piece; one thread at a time
 //
 // There are two kinds of names. EXCLUSIVE: several may create it, and only one creation succeeds.

@@ -183,31 +183,13 @@ bool catalog_write(struct catalog *c, struct store *s, struct req *r, err *e)
     return ok;
 }
 
-struct tidying {
-    struct catalog *c;
-    struct store *s;
-    struct req *r;
-    str *v;
-    size_t n;
-    size_t cap;
-};
-
-static bool see_old(void *arg, str name, uint64_t size, err *e)
-{
-    struct tidying *t = arg;
-    (void)size;
-    if (str_eq(name, t->c->object)) return true;
-    if (!arena_grow(t->c->arena, &t->v, &t->cap, t->n + 1, sizeof *t->v))
-        return arena_fail(t->c->arena, e);
-    t->v[t->n++] = arena_str(t->c->arena, name);
-    return arena_ok(t->c->arena, e);
-}
-
 bool catalog_tidy(struct catalog *c, struct store *s, struct req *r, err *e)
 {
-    struct tidying t = {.c = c, .s = s, .r = r};
-    if (!store_list(s, r, CATALOG_PREFIX, (str){0}, see_old, &t, e)) return false;
-    for (size_t i = 0; i < t.n; i++)
-        if (!store_delete(s, r, t.v[i], e)) return false;
+    struct store_names old;
+    if (!store_names(s, r, CATALOG_PREFIX, c->arena, &old, e)) return false;
+    for (size_t i = 0; i < old.n; i++) {
+        if (str_eq(old.v[i].name, c->object)) continue;
+        if (!store_delete(s, r, old.v[i].name, e)) return false;
+    }
     return true;
 }

@@ -300,33 +300,17 @@ static bool see_small(void *arg, str name, uint64_t size, err *e)
 
 // ---- logs
 
-struct logs {
-    struct copying *k;
-    struct catalog_entry *v;
-    size_t n;
-    size_t cap;
-};
-
-static bool see_log(void *arg, str name, uint64_t size, err *e)
-{
-    struct logs *l = arg;
-    struct arena *a = &l->k->arena;
-    if (!arena_grow(a, &l->v, &l->cap, l->n + 1, sizeof *l->v)) return arena_fail(a, e);
-    l->v[l->n++] = (struct catalog_entry){arena_str(a, name), size, 0, false};
-    return arena_ok(a, e);
-}
-
 // Logs hold profiles that are in no segment yet. An ingester deletes the objects of a cut from the
 // first one on, so they are copied from the last one on: a cut whose first object is in the copy is
 // whole there. The rows of the other cuts are in segments, which are copied later. A copy of one
 // tenant has no logs, because each log has profiles of all tenants.
 static bool copy_logs(struct copying *k, err *e)
 {
-    struct logs l = {.k = k};
+    struct store_names logs;
     if (k->tenant) return true;
-    if (!store_list(k->from, &k->req, name_logs(), (str){0}, see_log, &l, e)) return false;
-    for (size_t i = l.n; i > 0; i--)
-        if (!see_small(k, l.v[i - 1].name, l.v[i - 1].size, e)) return false;
+    if (!store_names(k->from, &k->req, name_logs(), &k->arena, &logs, e)) return false;
+    for (size_t i = logs.n; i > 0; i--)
+        if (!see_small(k, logs.v[i - 1].name, logs.v[i - 1].size, e)) return false;
     return true;
 }
 
