@@ -288,7 +288,7 @@ bool closing_print(struct work *w, struct req *r, str tenant, struct buf *out, e
     struct manifest_tombstone *v = NULL;
     size_t n = 0;
     char id[ULID_TEXT] = "";
-    char made[STATUS_TEXT] = "";
+    char made[CLOCK_TEXT] = "";
     bool closed = manifest_is_closed(m);
     bool ok = !closed || manifest_tombstones(m, &r->arena, &v, &n, e);
     manifest_unref(m);
@@ -297,7 +297,7 @@ bool closing_print(struct work *w, struct req *r, str tenant, struct buf *out, e
     buf_printf(out,
                "{\"id\":\"%s\",\"made\":\"%s\",\"match\":\"all of the tenant\",\"state\":\"%s\","
                "\"objects_left\":%" PRIu64 "}",
-               id, closed ? status_time(made, v[0].made_ns) : "",
+               id, closed ? clock_text(made, v[0].made_ns) : "",
                closed        ? "waiting"
                : rest.listed ? "noted"
                              : "erased",

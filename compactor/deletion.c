@@ -210,7 +210,7 @@ static void put_one(const struct plan_state *s, const struct manifest_tombstone 
     size_t blocks = 0;
     size_t segments = 0;
     char id[ULID_TEXT];
-    char made[STATUS_TEXT];
+    char made[CLOCK_TEXT];
     for (size_t i = 0; i < s->block_count; i++) {
         if (!manifest_is_hiding(t, &s->blocks[i])) continue;
         blocks++;
@@ -223,7 +223,7 @@ static void put_one(const struct plan_state *s, const struct manifest_tombstone 
     }
     ulid_print(t->id, id);
     buf_printf(out, "{\"id\":\"%s\",\"version\":%" PRIu64 ",\"made\":\"%s\"", id, t->version,
-               status_time(made, t->made_ns));
+               clock_text(made, t->made_ns));
     deletion_put(&t->hide, out);
     buf_printf(out,
                ",\"blocks_left\":%zu,\"bytes_left\":%" PRIu64 ",\"segments_left\":%zu,"

@@ -56,7 +56,7 @@ static void put_state(struct buf *out, const struct tenant_work *t, int64_t now_
 
 static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns)
 {
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     buf_z(out, "<tr><td>");
     html_text(out, str_of(t->name));
     put_state(out, t, now_ns);
@@ -139,7 +139,7 @@ static void put_failures(struct buf *out, const struct tenant_work *t)
     uint64_t now = clock_mono_ns();
     for (size_t i = 0; i < MIN(t->failure_count, SHOWN); i++) {
         const struct failure *f = &t->failures[i];
-        char hour[STATUS_TEXT];
+        char hour[CLOCK_TEXT];
         char what[160];
         uint64_t left = f->retry_mono_ns > now ? f->retry_mono_ns - now : 0;
         snprintf(what, sizeof what,
@@ -214,7 +214,7 @@ static void put_health(struct buf *out, size_t tenants, size_t ill)
 
 static void put_held(struct buf *out, const struct work *w, size_t held)
 {
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     buf_printf(out, "; %zu raw block%s past %s time, until streams have ended: ", held,
                held == 1 ? " is" : "s are", held == 1 ? "its" : "their");
     char stream[ULID_TEXT];
@@ -222,7 +222,7 @@ static void put_held(struct buf *out, const struct work *w, size_t held)
     buf_printf(out, "stream %s of ", stream);
     html_text(out, hold_node(w, w->watch.streams[0]));
     if (w->watch.count > 1) buf_printf(out, " and %zu more", w->watch.count - 1);
-    buf_printf(out, ", since %s", status_time(text, w->watch.begun_wall_ns));
+    buf_printf(out, ", since %s", clock_text(text, w->watch.begun_wall_ns));
 }
 
 static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
@@ -267,7 +267,7 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
 void work_print_page(struct work *w, struct buf *out)
 {
     int64_t now_ns = clock_wall_ns();
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     html_begin(out, "Compactor");
     lock_take(&w->lock);
     put_summary(out, w, now_ns);
@@ -277,5 +277,5 @@ void work_print_page(struct work *w, struct buf *out)
     buf_printf(out,
                "<p>As of %s. <a href=\"/compactor/status\">As JSON</a>, <a "
                "href=\"/compactor/duties\">duties</a>, <a href=\"/metrics\">metrics</a>\n</html>\n",
-               status_time(text, now_ns));
+               clock_text(text, now_ns));
 }

@@ -6,20 +6,10 @@
 #include "sys/clock.h"
 
 #include <inttypes.h>
-#include <time.h>
 
-const char *status_time(char text[STATUS_TEXT], int64_t ns)
+const char *status_hour(char text[CLOCK_TEXT], int64_t hour)
 {
-    struct tm tm = {0};
-    time_t s = (time_t)(ns / NS_PER_S);
-    if (!gmtime_r(&s, &tm) || !strftime(text, STATUS_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm))
-        text[0] = '\0';
-    return text;
-}
-
-const char *status_hour(char text[STATUS_TEXT], int64_t hour)
-{
-    return status_time(text, slot_start(hour, SLOT_HOUR));
+    return clock_text(text, slot_start(hour, SLOT_HOUR));
 }
 
 int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns)
@@ -74,14 +64,14 @@ static void put_time(struct buf *out, const char *key, const char *text)
 static void put_failures(struct buf *out, const struct tenant_work *t)
 {
     uint64_t now = clock_mono_ns();
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     buf_z(out, ",\"failures\":[");
     for (size_t i = 0; i < t->failure_count; i++) {
         const struct failure *f = &t->failures[i];
         uint64_t left = f->retry_mono_ns > now ? f->retry_mono_ns - now : 0;
         buf_printf(out, "%s{\"job\":\"%s\"", i ? "," : "", job_kind_name(f->kind));
         put_time(out, "hour", status_hour(text, f->from_hour));
-        put_time(out, "at", status_time(text, f->at_wall_ns));
+        put_time(out, "at", clock_text(text, f->at_wall_ns));
         buf_printf(out, ",\"tries\":%u,\"retry_in_seconds\":%" PRIu64 ",\"fault\":", f->tries,
                    left / (uint64_t)NS_PER_S);
         json_put_string(out, str_of(f->message));
@@ -123,7 +113,7 @@ static void put_bytes(struct buf *out, const struct tenant_work *t)
 
 static void put_tenant(struct buf *out, const struct tenant_work *t)
 {
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     buf_z(out, "{\"tenant\":");
     json_put_string(out, str_of(t->name));
     buf_printf(out,
@@ -137,7 +127,7 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
     }
     if (t->open_segments) {
         buf_printf(out, ",\"open_segments\":%zu", t->open_segments);
-        put_time(out, "open_until", status_time(text, t->open_until_ns));
+        put_time(out, "open_until", clock_text(text, t->open_until_ns));
     }
     buf_printf(out, ",\"jobs_done\":%" PRIu64 ",\"backlog\":%zu,\"due\":{", t->jobs_done,
                tenant_backlog(t));
@@ -150,14 +140,14 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
                    t->later[k]);
     buf_printf(out, "},\"behind_seconds\":%" PRId64 ",\"due_bytes\":%" PRIu64,
                tenant_behind_ns(t, clock_wall_ns()) / NS_PER_S, t->due_bytes);
-    if (t->done_at_ns) put_time(out, "last_done", status_time(text, t->done_at_ns));
+    if (t->done_at_ns) put_time(out, "last_done", clock_text(text, t->done_at_ns));
     size_t running = 0;
     const struct held *h = held_longest(t, &running);
     buf_printf(out, ",\"workers\":%u,\"jobs_running\":%zu", t->workers, running);
     if (h) {
         buf_printf(out, ",\"running\":{\"job\":\"%s\"", job_kind_name(h->task->kind));
         put_time(out, "hour", status_hour(text, h->task->from_hour));
-        put_time(out, "since", status_time(text, h->since_ns));
+        put_time(out, "since", clock_text(text, h->since_ns));
         buf_byte(out, '}');
     }
     if (t->held_leaves) buf_printf(out, ",\"held_raw_blocks\":%zu", t->held_leaves);
@@ -186,7 +176,7 @@ static uint64_t backlog(const struct work *w, bool *inspected)
 // Streams of ingesters that hold retirement back.
 static void put_waits(struct buf *out, const struct work *w)
 {
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     if (w->watch.count == 0) return;
     buf_z(out, "\"awaited_streams\":[");
     for (size_t i = 0; i < w->watch.count; i++) {
@@ -194,7 +184,7 @@ static void put_waits(struct buf *out, const struct work *w)
         ulid_print(w->watch.streams[i], stream);
         buf_printf(out, "%s{\"stream\":\"%s\",\"node\":", i ? "," : "", stream);
         json_put_string(out, hold_node(w, w->watch.streams[i]));
-        put_time(out, "since", status_time(text, w->watch.begun_wall_ns));
+        put_time(out, "since", clock_text(text, w->watch.begun_wall_ns));
         buf_byte(out, '}');
     }
     buf_z(out, "],");
@@ -202,12 +192,12 @@ static void put_waits(struct buf *out, const struct work *w)
 
 void work_print_done(const struct work_done *d, struct buf *out)
 {
-    char text[STATUS_TEXT];
+    char text[CLOCK_TEXT];
     buf_printf(out,
                "{\"settled\":%s,\"jobs\":%" PRIu64 ",\"backlog\":%" PRIu64
                ",\"open_segments\":%" PRIu64,
                d->settled ? "true" : "false", d->jobs, d->backlog, d->open_segments);
-    if (d->open_segments) put_time(out, "open_until", status_time(text, d->open_until_ns));
+    if (d->open_segments) put_time(out, "open_until", clock_text(text, d->open_until_ns));
     buf_z(out, "}\n");
 }
 

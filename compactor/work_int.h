@@ -33,7 +33,6 @@
 #define DAMAGES_MAX  256
 #define TRIED_MAX    4
 #define MESSAGE_MAX  512
-#define STATUS_TEXT  32
 
 // A job that failed and waits for its next try.
 struct failure {
@@ -379,8 +378,7 @@ void damage_inspect(struct worker *me, struct tenant_work *t, const struct snaps
                     struct req *r, bool asked);
 
 // ---- status.c; those of tenants under the lock
-const char *status_time(char text[STATUS_TEXT], int64_t ns);
-const char *status_hour(char text[STATUS_TEXT], int64_t hour);
+const char *status_hour(char text[CLOCK_TEXT], int64_t hour);
 const char *failure_action(enum err_code code);  // what a person can do
 
 const char *tenant_fault(const struct tenant_work *t);  // if it is ill

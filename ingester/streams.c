@@ -24,7 +24,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #define TICK_NS    NS_PER_S
 #define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
@@ -37,7 +36,6 @@
 #define AGAIN_NS   (20 * NS_PER_MS)
 #define LOST_MAX   256
 #define LOST_TEXT  400
-#define TIME_TEXT  32
 
 // Times of profiles may be ahead of this machine's clock by so much at least: clocks of machines
 // differ.
@@ -92,15 +90,6 @@ static struct store *store_of(const struct streams *s)
     return s->in->process->store;
 }
 
-static void time_text(int64_t ns, char text[TIME_TEXT])
-{
-    struct tm tm;
-    time_t t = (time_t)(ns / NS_PER_S);
-    // A time that no calendar has stays empty: it is only shown.
-    text[0] = '\0';
-    if (gmtime_r(&t, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 static uint32_t log_of(const struct ingester *in)
 {
     bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
@@ -142,9 +131,9 @@ static bool is_alive(struct streams *s, str address, id128 directory, struct nod
 static void describe(const struct streams *s, bool alive, struct lost *l)
 {
     char ulid[ULID_TEXT];
-    char made[TIME_TEXT];
+    char made[CLOCK_TEXT];
     ulid_print(l->directory, ulid);
-    time_text(l->oldest_ns, made);
+    clock_text(made, l->oldest_ns);
     snprintf(l->about, sizeof l->about, "%s/%s", s->in->process->id, ulid);
     snprintf(l->text, sizeof l->text, "%.200s: data directory %s of %s is %s", s->in->process->id,
              ulid, made, alive ? "of another process" : "gone");
@@ -152,8 +141,8 @@ static void describe(const struct streams *s, bool alive, struct lost *l)
 
 static void tell(const struct streams *s, const struct lost *l)
 {
-    char made[TIME_TEXT];
-    time_text(l->oldest_ns, made);
+    char made[CLOCK_TEXT];
+    clock_text(made, l->oldest_ns);
     notice_raise(s->in->process->notices, "node.lost", str_of(l->about), NOTICE_FOREVER,
                  "this data directory was used under the same id from %s on, and is not the one of "
                  "this process; what it had not given to the store is missing, and answers say so: "
@@ -534,8 +523,8 @@ void streams_put(struct streams *s, struct arena *a, const struct head_query *q,
 
 static void put_time(struct buf *out, const char *key, int64_t ns)
 {
-    char text[TIME_TEXT];
-    time_text(ns, text);
+    char text[CLOCK_TEXT];
+    clock_text(text, ns);
     buf_printf(out, ",\"%s\":\"%s\"", key, text);
 }
 
@@ -544,12 +533,6 @@ static void put_id(struct buf *out, const char *key, id128 id)
     char ulid[ULID_TEXT];
     ulid_print(id, ulid);
     buf_printf(out, "\"%s\":\"%s\"", key, ulid);
-}
-
-static const char *log_text(uint32_t log)
-{
-    if (log == STREAM_LOG_LOCAL) return "local";
-    return log == STREAM_LOG_OBJECT ? "object" : "other";
 }
 
 static void put_registration(struct streams *s, const struct registered_stream *o,
@@ -565,7 +548,7 @@ static void put_registration(struct streams *s, const struct registered_stream *
     put_id(out, "directory", o->directory);
     buf_z(out, ",\"address\":");
     json_put_string(out, o->address);
-    buf_printf(out, ",\"log\":\"%s\"", log_text(o->log));
+    buf_printf(out, ",\"log\":\"%s\"", stream_log_name(o->log));
     put_time(out, "made", o->made_ns);
     put_time(out, "rows_from", o->rows_from_ns);
     if (mine && mine->open) state = "open";

@@ -42,6 +42,12 @@ bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e)
     return arena_ok(&r->arena, e) && store_delete(s, r, name, e);
 }
 
+const char *stream_log_name(uint32_t log)
+{
+    if (log == STREAM_LOG_LOCAL) return "local";
+    return log == STREAM_LOG_OBJECT ? "object" : "other";
+}
+
 // ---- objects of former programs
 
 bool streams_clear_former(struct store *s, struct req *r, str node, err *e)

@@ -25,6 +25,8 @@ enum stream_log {
     STREAM_LOG_OBJECT,  // in the object store
 };
 
+const char *stream_log_name(uint32_t log);  // "local", "object", "other"
+
 struct registered_stream {
     id128 stream;
     str node;              // member id; empty: the object cannot be read

@@ -101,12 +101,6 @@ static const char *owner_of(const struct view *v, const struct registered_stream
     return str_eq(s->node, v->p->identity.node) ? "former process" : state;
 }
 
-static const char *log_of(const struct registered_stream *s)
-{
-    if (s->log == STREAM_LOG_LOCAL) return "local";
-    return s->log == STREAM_LOG_OBJECT ? "object" : "other";
-}
-
 static size_t backlog_of(const struct unit *u, struct service_backlog rows[SERVICE_BACKLOG_MAX])
 {
     bool started = atomic_load_explicit(&u->started, memory_order_acquire);
@@ -136,9 +130,9 @@ static void json_id(struct buf *out, const char *key, id128 id)
 // null: never.
 static void json_time(const struct view *v, const char *key, uint64_t mono_ns)
 {
-    char text[HTML_TIME];
+    char text[CLOCK_TEXT];
     if (mono_ns)
-        json_text(v->out, key, str_of(html_time(text, v->wall_ns - (int64_t)ago_ns(v, mono_ns))));
+        json_text(v->out, key, str_of(clock_text(text, v->wall_ns - (int64_t)ago_ns(v, mono_ns))));
     else
         buf_printf(v->out, ",\"%s\":null", key);
 }
@@ -160,7 +154,7 @@ static void json_words(struct buf *out, const char *key, str words)
 static void json_self(const struct view *v)
 {
     const struct node_identity *n = &v->p->identity;
-    char time[HTML_TIME];
+    char time[CLOCK_TEXT];
     buf_z(v->out, "{\"node\":{\"id\":");
     json_put_string(v->out, n->node);
     put_key(v->out, "services");
@@ -178,7 +172,7 @@ static void json_self(const struct view *v)
     json_text(v->out, "why", v->why);
     put_key(v->out, "load");
     json_put_double(v->out, node_load(v->p));
-    json_text(v->out, "time", str_of(html_time(time, v->wall_ns)));
+    json_text(v->out, "time", str_of(clock_text(time, v->wall_ns)));
     buf_byte(v->out, '}');
 }
 
@@ -262,8 +256,8 @@ static void json_backlog(const struct view *v)
 
 static void json_wall(const struct view *v, const char *key, int64_t wall_ns)
 {
-    char text[HTML_TIME];
-    json_text(v->out, key, str_of(html_time(text, wall_ns)));
+    char text[CLOCK_TEXT];
+    json_text(v->out, key, str_of(clock_text(text, wall_ns)));
 }
 
 // null: this node does not know them.
@@ -278,8 +272,8 @@ static void json_streams(const struct view *v)
     buf_byte(v->out, '[');
     for (size_t i = 0; i < v->streams.n; i++) {
         const struct registered_stream *s = &v->streams.v[i];
-        buf_printf(v->out, "%s{\"log\":\"%s\",\"process\":\"%s\"", i ? "," : "", log_of(s),
-                   owner_of(v, s));
+        buf_printf(v->out, "%s{\"log\":\"%s\",\"process\":\"%s\"", i ? "," : "",
+                   stream_log_name(s->log), owner_of(v, s));
         json_id(v->out, "stream", s->stream);
         json_text(v->out, "node", s->node);
         json_text(v->out, "address", s->address);
@@ -501,7 +495,7 @@ static void put_names(const struct view *v)
 static void put_stream(const struct view *v, const struct registered_stream *s)
 {
     char ulid[ULID_TEXT];
-    char time[HTML_TIME];
+    char time[CLOCK_TEXT];
     const char *owner = owner_of(v, s);
     bool well = strcmp(owner, "alive") == 0 || strcmp(owner, "this node") == 0;
     ulid_print(s->stream, ulid);
@@ -510,8 +504,8 @@ static void put_stream(const struct view *v, const struct registered_stream *s)
     buf_z(v->out, "<br><small>");
     html_text(v->out, s->address);
     buf_printf(v->out, "</small><td class=\"%s\">%s<td>%s<td>%s", well ? "well" : "ill", owner,
-               log_of(s), html_time(time, s->made_ns));
-    buf_printf(v->out, "<td>%s\n", s->rows_from_ns ? html_time(time, s->rows_from_ns) : "");
+               stream_log_name(s->log), clock_text(time, s->made_ns));
+    buf_printf(v->out, "<td>%s\n", s->rows_from_ns ? clock_text(time, s->rows_from_ns) : "");
 }
 
 static void put_streams(const struct view *v)
@@ -536,7 +530,7 @@ static void put_streams(const struct view *v)
 
 static void put_page(const struct view *v)
 {
-    char time[HTML_TIME];
+    char time[CLOCK_TEXT];
     html_begin(v->out, "Cluster");
     put_self(v);
     put_members(v);
@@ -546,7 +540,7 @@ static void put_page(const struct view *v)
     buf_printf(v->out,
                "<p>As of %s. <a href=\"/cluster?format=json\">As JSON</a>, <a "
                "href=\"/metrics\">metrics</a>, <a href=\"/routes\">routes</a>\n</html>\n",
-               html_time(time, v->wall_ns));
+               clock_text(time, v->wall_ns));
 }
 
 bool cluster_get(void *self, struct http_exchange *x, err *e)

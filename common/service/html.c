@@ -4,7 +4,6 @@
 #include "sys/clock.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #define MINUTE (60 * NS_PER_S)
 
@@ -64,12 +63,4 @@ void html_age(struct buf *out, int64_t ns)
         buf_printf(out, "%" PRId64 " h %" PRId64 " min", minutes / 60, minutes % 60);
     else
         buf_printf(out, "%" PRId64 " d %" PRId64 " h", minutes / 1440, minutes / 60 % 24);
-}
-
-const char *html_time(char text[HTML_TIME], int64_t wall_ns)
-{
-    struct tm tm = {0};
-    time_t s = (time_t)(wall_ns / NS_PER_S);
-    if (!gmtime_r(&s, &tm) || !strftime(text, HTML_TIME, "%Y-%m-%dT%H:%M:%SZ", &tm)) text[0] = '\0';
-    return text;
 }

@@ -88,3 +88,12 @@ int64_t clock_boot_ns(void)
 {
     return read_ns(CLOCK_BOOTTIME) + shift(SHIFT_BOOT);
 }
+
+const char *clock_text(char text[CLOCK_TEXT], int64_t wall_ns)
+{
+    struct tm tm = {0};
+    time_t s = (time_t)(wall_ns / NS_PER_S);
+    if (!gmtime_r(&s, &tm) || !strftime(text, CLOCK_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        text[0] = '\0';
+    return text;
+}

@@ -31,6 +31,10 @@ int64_t clock_wall_ns(void);   // Unix nanoseconds
 uint64_t clock_mono_ns(void);  // since some fixed point; never goes back
 int64_t clock_boot_ns(void);   // since some fixed point; never goes back
 
+// A time of the wall clock in UTC as 2026-01-31T12:00:00Z; empty if no calendar has it.
+#define CLOCK_TEXT 32
+const char *clock_text(char text[CLOCK_TEXT], int64_t wall_ns);
+
 // Processor time that the calling thread has used: the cost of work, even on a busy machine.
 uint64_t clock_thread_ns(void);
 
