@@ -85,6 +85,15 @@ static uint32_t need_of(struct dispatch *d, str service)
                        clock_mono_ns());
 }
 
+// As many as make ingesters even.
+static uint32_t even_of(struct dispatch *d, str service)
+{
+    if (!measures(d)) return 1;
+    uint64_t now = clock_mono_ns();
+    uint64_t per = spread_even(d->spread, d->member_count, (uint64_t)d->config->ingester_rate, now);
+    return spread_need(d->spread, spread_even_key(spread_key(d->req->tenant, service)), per, now);
+}
+
 // The options that decide a home: the numbers of the settings, or else the tenant's limit (0: all)
 // and one. No measured rate is among them, because each distributor measures another one.
 static struct place_options home_of(const struct dispatch *d)
@@ -105,14 +114,19 @@ static struct place_options wide_of(struct dispatch *d, str service, bool identi
     if (!d->service_need || !str_eq(d->service, service)) {
         d->service = service;
         d->service_need = need_of(d, service);
+        d->service_even = even_of(d, service);
     }
-    if (!d->config->service_ingesters) o.service_members = d->service_need;
+    if (!d->config->service_ingesters)
+        o.service_members = identified ? d->service_need : MAX(d->service_need, d->service_even);
     if (d->config->tenant_ingesters || (identified && !d->home_ingesters)) return o;
     // A record with an id follows a narrow order, so that a repeated upload finds the ingester that
     // has it; one without may go to any of the tenant's, one more than its rate needs.
-    if (!d->tenant_need) d->tenant_need = need_of(d, (str){0});
-    o.tenant_members =
-        identified ? MAX((size_t)d->tenant_need, d->home_ingesters) : (size_t)d->tenant_need + 1;
+    if (!d->tenant_need) {
+        d->tenant_need = need_of(d, (str){0});
+        d->tenant_even = even_of(d, (str){0});
+    }
+    o.tenant_members = identified ? MAX((size_t)d->tenant_need, d->home_ingesters)
+                                  : MAX((size_t)d->tenant_need + 1, d->tenant_even);
     return o;
 }
 
@@ -209,7 +223,9 @@ bool dispatch_explain(struct dispatch *d, str service, uint64_t labels_hash, boo
     *out = (struct dispatch_place){.tenant_ingesters = wide.tenant_members,
                                    .service_ingesters = wide.service_members,
                                    .tenant_need = need_of(d, (str){0}),
+                                   .tenant_even = identified ? 1 : even_of(d, (str){0}),
                                    .service_need = need_of(d, service),
+                                   .service_even = identified ? 1 : even_of(d, service),
                                    .series_need = series_need(d, labels_hash)};
     out->order = ARENA_ARRAY(&d->req->arena, uint32_t, d->member_count);
     if (!out->order) return arena_fail(&d->req->arena, e);
@@ -219,6 +235,20 @@ bool dispatch_explain(struct dispatch *d, str service, uint64_t labels_hash, boo
     memcpy(out->order, order_of(d, d->members, &wide, service, labels_hash),
            d->member_count * sizeof *out->order);
     return true;
+}
+
+struct noted {
+    const struct dispatch *d;
+    uint64_t per;   // that one ingester should take
+    uint64_t even;  // that it should take to be even; 0: all that comes is less than that
+    uint64_t mono_ns;
+};
+
+static void note(const struct noted *n, str service, uint64_t bytes)
+{
+    uint64_t key = spread_key(n->d->req->tenant, service);
+    spread_note(n->d->spread, key, bytes, n->per, n->mono_ns);
+    if (n->even) spread_note(n->d->spread, spread_even_key(key), bytes, n->even, n->mono_ns);
 }
 
 void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t bytes)
@@ -231,12 +261,15 @@ void dispatch_note(struct dispatch *d, const struct send_buffer *o, uint64_t byt
     if (!records) return;
     // By records, because bytes are those of the request as sent, in which services may be mixed.
     uint64_t per = d->config->ingester_rate;
-    spread_note(d->spread, spread_key(d->req->tenant, (str){0}), bytes, per, now);
+    spread_note_all(d->spread, bytes, now);
+    uint64_t even = spread_even(d->spread, d->member_count, per, now);
+    bool busy = spread_all(d->spread, now) >= even;
+    const struct noted n = {d, per, busy ? even : 0, now};
+    note(&n, (str){0}, bytes);
     for (size_t i = 0; i < o->batch_count; i++) {
         const struct batch *b = &o->batches[i]->batch;
         double part = (double)b->record_count / (double)records;
-        spread_note(d->spread, spread_key(d->req->tenant, b->service),
-                    (uint64_t)((double)bytes * part), per, now);
+        note(&n, b->service, (uint64_t)((double)bytes * part));
     }
     for (size_t i = 0; i < d->series_count; i++) {
         double part = (double)d->series[i].n / (double)d->placed;

@@ -7,12 +7,13 @@
 //
 //     1. A label set has an order of ingesters (rendezvous, cluster/place.h); the first of them is
 //        its owner. A tenant has two ingesters and a service one of these, and as many more as
-//        their measured rates need (spread.h), unless the settings say how many.
+//        their measured rates need, or evenness of the ingesters (spread.h), unless the settings
+//        say how many.
 //     2. A record with a client's id has a home besides: the first in an order that does not depend
 //        on measured rates, so that all distributors agree on it at all times. For this order the
 //        tenant has all ingesters, or as many as its limit home_ingesters says, and the service
-//        one, unless the settings say how many. After a change of the list of ingesters it has none
-//        for a while, if that moved it (settle.h).
+//        one, unless the settings say how many. Evenness is no reason to send it elsewhere. After a
+//        change of the list of ingesters it has none for a while, if that moved it (settle.h).
 //     3. A label set that pushes more than one ingester should take goes to the first ones of its
 //        order by turns, if it has no client's id. One with an id stays where a repeated upload
 //        finds it.
@@ -62,8 +63,10 @@ struct dispatch {
     struct spread *spread;  // NULL: rates are not measured, one ingester is enough
     size_t home_ingesters;  // the tenant's limit
     uint32_t tenant_need;   // ingesters that the tenant's rate needs; 0: not asked yet
+    uint32_t tenant_even;   // that it is spread over for evenness
     str service;            // the service that was asked for last
     uint32_t service_need;  // ingesters that its rate needs
+    uint32_t service_even;  // that it is spread over for evenness
     uint64_t turn;          // of the request; 0: none was taken yet
     struct dispatch_series *series;
     size_t series_count;
@@ -88,7 +91,9 @@ struct dispatch_place {
     size_t tenant_ingesters;   // of these is the order; 0: all
     size_t service_ingesters;  // of those
     uint32_t tenant_need;      // ingesters that the measured rate needs
+    uint32_t tenant_even;      // that it is spread over for evenness; 1 with a client's id
     uint32_t service_need;
+    uint32_t service_even;
     uint32_t series_need;  // more than 1: pushes take turns among the first ones of the order
     uint32_t *order;       // rows of members, in the arena
     uint32_t home;         // row of the home, if it has one

@@ -222,13 +222,16 @@ static void put_answer(struct buf *out, const struct explanation *q)
     put_labels(out, q);
     buf_printf(out, ",\"with_id\":%s", q->with_id ? "true" : "false");
     put_number(out, "ingesters", d->member_count);
-    // Numbers of ingesters: those in use, those that the rates need, those of the settings. 0: all,
+    // Numbers of ingesters: those in use, those that the rates need, those for evenness,
+    // those of the settings. 0: all,
     // or not set.
     put_number(out, "tenant_ingesters", q->place.tenant_ingesters);
     put_number(out, "tenant_need", q->place.tenant_need);
+    put_number(out, "tenant_even", q->place.tenant_even);
     put_number(out, "tenant_ingesters_set", (size_t)c->tenant_ingesters);
     put_number(out, "service_ingesters", q->place.service_ingesters);
     put_number(out, "service_need", q->place.service_need);
+    put_number(out, "service_even", q->place.service_even);
     put_number(out, "service_ingesters_set", (size_t)c->service_ingesters);
     put_number(out, "series_need", q->place.series_need);
     put_number(out, "home_ingesters", d->home_ingesters);

@@ -26,7 +26,7 @@ void spread_init(struct spread *s)
 {
     *s = (struct spread){0};
     lock_init(&s->lock, LOCK_SPREAD);
-    s->entries = mem_must(SPREAD_KEYS * sizeof *s->entries);
+    s->entries = mem_must((SPREAD_KEYS + 1) * sizeof *s->entries);
 }
 
 void spread_release(struct spread *s)
@@ -46,6 +46,11 @@ uint64_t spread_key(str tenant, str service)
 uint64_t spread_series_key(uint64_t service_key, uint64_t labels_hash)
 {
     return hash_table_and(service_key, labels_hash) | 1;
+}
+
+uint64_t spread_even_key(uint64_t key)
+{
+    return hash_table_and(key, SPREAD_PIECES) | 1;
 }
 
 uint64_t spread_turn(struct spread *s)
@@ -70,6 +75,12 @@ static void decay(struct spread_entry *x, uint64_t mono_ns)
     x->at_mono_ns = mono_ns;
 }
 
+// A steady rate r decays to a sum of r * half-life / ln 2.
+static double rate_of(const struct spread_entry *x)
+{
+    return x->bytes * LN_2 / ((double)HALF_NS / (double)NS_PER_S);
+}
+
 static uint32_t needed(double rate, uint64_t per)
 {
     double n = 1 + rate / (double)MAX(per, UINT64_C(1));
@@ -91,8 +102,7 @@ static void weigh(struct spread *s, struct spread_entry *x, uint64_t per, uint64
 {
     assert(lock_is_mine(&s->lock) && x->key);
     decay(x, mono_ns);
-    // A steady rate r decays to a sum of r * half-life / ln 2.
-    double rate = x->bytes * LN_2 / ((double)HALF_NS / (double)NS_PER_S);
+    double rate = rate_of(x);
     uint32_t now = needed(rate, per);
     uint32_t calm = needed(rate * 1.5, per);
     if (now > x->n) set(s, x, now);
@@ -139,6 +149,34 @@ static struct spread_entry *make(struct spread *s, uint64_t key, uint64_t per, u
     }
     if (least) *least = (struct spread_entry){.key = key, .at_mono_ns = mono_ns, .n = 1};
     return least;
+}
+
+static struct spread_entry *all_of(const struct spread *s)
+{
+    return &s->entries[SPREAD_KEYS];
+}
+
+void spread_note_all(struct spread *s, uint64_t bytes, uint64_t mono_ns)
+{
+    lock_take(&s->lock);
+    decay(all_of(s), mono_ns);
+    all_of(s)->bytes += (double)bytes;
+    lock_give(&s->lock);
+}
+
+uint64_t spread_all(struct spread *s, uint64_t mono_ns)
+{
+    lock_take(&s->lock);
+    decay(all_of(s), mono_ns);
+    double rate = rate_of(all_of(s));
+    lock_give(&s->lock);
+    return rate < 1e18 ? (uint64_t)rate : UINT64_C(1000000000000000000);
+}
+
+uint64_t spread_even(struct spread *s, size_t ingesters, uint64_t per, uint64_t mono_ns)
+{
+    uint64_t piece = spread_all(s, mono_ns) / MAX(ingesters, (size_t)1) / SPREAD_PIECES;
+    return MAX(MIN(piece, per), MAX(per / SPREAD_FINEST, UINT64_C(1)));
 }
 
 void spread_note(struct spread *s, uint64_t key, uint64_t bytes, uint64_t per, uint64_t mono_ns)

@@ -31,9 +31,11 @@ struct place {
     uint64_t ingesters;
     uint64_t tenant_ingesters;  // 0: all
     uint64_t tenant_need;
+    uint64_t tenant_even;
     uint64_t tenant_set;  // by a setting; 0: it is not
     uint64_t service_ingesters;
     uint64_t service_need;
+    uint64_t service_even;
     uint64_t service_set;
     uint64_t series_need;
     uint64_t home_ingesters;
@@ -107,9 +109,11 @@ static bool read_value(struct json_reader *r, struct place *p)
         {.key = "ingesters", .number = &p->ingesters},
         {.key = "tenant_ingesters", .number = &p->tenant_ingesters},
         {.key = "tenant_need", .number = &p->tenant_need},
+        {.key = "tenant_even", .number = &p->tenant_even},
         {.key = "tenant_ingesters_set", .number = &p->tenant_set},
         {.key = "service_ingesters", .number = &p->service_ingesters},
         {.key = "service_need", .number = &p->service_need},
+        {.key = "service_even", .number = &p->service_even},
         {.key = "service_ingesters_set", .number = &p->service_set},
         {.key = "series_need", .number = &p->series_need},
         {.key = "home_ingesters", .number = &p->home_ingesters},
@@ -150,6 +154,9 @@ static void put_tenant(struct buf *b, const struct place *p)
     buf_printf(b, ": %" PRIu64 " of %" PRIu64 " ingesters", n, p->ingesters);
     if (p->tenant_set) {
         buf_printf(b, " (distributor.tenant_ingesters is %" PRIu64 ")", p->tenant_set);
+    } else if (!p->with_id && p->tenant_even > p->tenant_need + 1) {
+        buf_printf(b, " (its rate needs %" PRIu64 ", even ingesters %" PRIu64 ")", p->tenant_need,
+                   p->tenant_even);
     } else if (!p->with_id) {
         buf_printf(b, " (its rate needs %" PRIu64 ", and one more)", p->tenant_need);
     } else if (p->home_ingesters) {
@@ -167,10 +174,14 @@ static void put_service(struct buf *b, const struct place *p)
     text_put(b, p->service);
     uint64_t n = p->tenant_ingesters ? MIN(p->tenant_ingesters, p->ingesters) : p->ingesters;
     buf_printf(b, ": %" PRIu64 " of these", MIN(p->service_ingesters, n));
-    if (p->service_set)
+    if (p->service_set) {
         buf_printf(b, " (distributor.service_ingesters is %" PRIu64 ")\n", p->service_set);
-    else
+    } else if (p->service_even > p->service_need) {
+        buf_printf(b, " (its rate needs %" PRIu64 ", even ingesters %" PRIu64 ")\n",
+                   p->service_need, p->service_even);
+    } else {
         buf_printf(b, " (its rate needs %" PRIu64 ")\n", p->service_need);
+    }
     if (p->series_need > 1 && !p->with_id) {
         put_title(b, "series");
         buf_printf(b,
