@@ -331,24 +331,23 @@ static void give_back(struct ingester *in, id128 stream, struct cut **cuts, size
     wal_let_go(in->wal, stream);
 }
 
-static bool take_over(struct adopt *a, const struct registered_stream *s, size_t *n, err *e)
+bool adopt_take_over(struct ingester *in, id128 stream, size_t *n, err *e)
 {
-    struct ingester *in = a->in;
     struct cut **cuts = NULL;
     struct arena arena;
     arena_init(&arena, NULL, WORK_MAX);
     head_adopts(in->head);
-    bool ok = wal_adopt(in->wal, s->stream, room(in), &arena, &cuts, n, e);
+    bool ok = wal_adopt(in->wal, stream, room(in), &arena, &cuts, n, e);
     FAULT("adopt.found");
     if (ok && !replay_adopted(in, cuts, *n, e)) {
-        give_back(in, s->stream, cuts, *n);
+        give_back(in, stream, cuts, *n);
         ok = false;
     }
     if (ok) {
         FAULT("adopt.read");
         // In this order: whoever sees that the stream is served sees its rows as well.
         head_reveal(in->head, cuts, *n);
-        wal_adopted(in->wal, s->stream);
+        wal_adopted(in->wal, stream);
     }
     arena_release(&arena);
     return ok;
@@ -387,7 +386,7 @@ static void adopt_one(struct look *l, const struct registered_stream *s)
     char node[LOG_QUOTE_MAX];
     err e = {0};
     size_t cuts = 0;
-    if (!take_over(a, s, &cuts, &e)) {
+    if (!adopt_take_over(a->in, s->stream, &cuts, &e)) {
         if (!duty_is_over(a->in)) pass(l, s, &e);
         return;
     }
@@ -401,7 +400,7 @@ static void adopt_one(struct look *l, const struct registered_stream *s)
 
 // ---- the thread
 
-static bool may_adopt(struct ingester *in)
+bool adopt_may(struct ingester *in)
 {
     lock_take(&in->lock);
     bool ready = in->phase == INGESTER_READY;
@@ -437,7 +436,7 @@ static bool adopt_due(struct look *l, err *e)
             note_passed(l, s->stream, false);
             continue;
         }
-        if (!is_due(l, s, scratch) || !may_adopt(a->in)) continue;
+        if (!is_due(l, s, scratch) || !adopt_may(a->in)) continue;
         if (!asked && (!reaches_enough(l) || !ask_members(l, &h, e))) return e->code == ERR_OK;
         asked = true;
         // A former process of this node is gone, whoever saw it last.

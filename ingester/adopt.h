@@ -29,6 +29,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/ulid.h"
 
 struct adopt;
 struct ingester;
@@ -37,6 +38,11 @@ struct ingester;
 // with a log on disk.
 bool adopt_start(struct ingester *in, struct adopt **out, err *e) MUST_CHECK;
 void adopt_stop(struct adopt *a);  // NULL is fine
+
+// Step 4 by itself; the thread does it when a stream is due, and tests whenever they like. *n: how
+// many cuts it has. May not run when the log is not open (adopt_may), or twice at once.
+bool adopt_may(struct ingester *in);
+bool adopt_take_over(struct ingester *in, id128 stream, size_t *n, err *e) MUST_CHECK;
 
 // Appends the fields of a StreamsResponse that say which processes were seen lately.
 void adopt_put(struct adopt *a, struct buf *out);
