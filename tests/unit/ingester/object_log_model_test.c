@@ -531,6 +531,7 @@ static void nothing_acknowledged_is_lost_to_who_seals(void **state)
         {"two creations that time out", BIT(WRITER) | BIT(ADOPTER), 2, NUMBERS},
         {"two adopters", BIT(WRITER) | BIT(ADOPTER) | BIT(OTHER), 0, NUMBERS},
         {"deletion beside a reader", BIT(WRITER) | BIT(FLUSHER) | BIT(READER), 1, 2},
+        {"an adopter beside a reader", BIT(WRITER) | BIT(ADOPTER) | BIT(READER), 0, NUMBERS},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
