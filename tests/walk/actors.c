@@ -108,6 +108,8 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     n->users += up;
     pthread_mutex_unlock(&w->lock);
     if (!up) return false;
+    for (unsigned k = 0; k < rows->n && attempt == 0; k++)
+        attempt = home_forgot(w, n, w->rows[rows->numbers[k]].pushed_ns);
     req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
     r.tenant = TENANT;
     buf_init(&message, NULL, 1 << 20);
@@ -129,8 +131,8 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
 }
 
 // A row that a client may push again: what was flushed is known for a while
-// (ingester/head/recent_ids.h). Above all those whose push was refused, as when the write of a log
-// failed.
+// (ingester/head/recent_ids.h), unless the disk is gone (home.h). Above all those whose push was
+// refused, as when the write of a log failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
     // While a log is read again many pushes fail, so the first of them lies further back.
@@ -149,12 +151,10 @@ static bool choose_again(struct world *w, unsigned number, unsigned *again)
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
 // over, and the next one is told that it may not be the first. Now and then a client repeats
 // itself, and then something new is in the same batch.
-void walk_push(struct world *w)
+static void push_roll(struct world *w, struct push *p)
 {
     unsigned number = atomic_load(&w->row_count);
-    if (number == WALK_ROWS) return;
     struct pushed *row = &w->rows[number];
-    struct bundle rows = {{number}, 1};
     int64_t now = clock_wall_ns();
     row->pushed_ns = now;
     // Where rows expire, some come when others of their day are gone already.
@@ -164,25 +164,44 @@ void walk_push(struct world *w)
     row->service = (unsigned)roll(&w->dice, COUNT(services));
     row->pod = (unsigned)roll(&w->dice, COUNT(pods));
     row->home = (unsigned)roll(&w->dice, w->node_count);
-    if (choose_again(w, number, &rows.numbers[1])) {
-        rows.n = 2;
-        row->service = w->rows[rows.numbers[1]].service;
-        row->home = w->rows[rows.numbers[1]].home;
+    *p = (struct push){.rows = {{number}, 1}};
+    if (choose_again(w, number, &p->rows.numbers[1])) {
+        const struct pushed *again = &w->rows[p->rows.numbers[1]];
+        p->rows.n = 2;
+        row->service = again->service;
+        row->home = again->home;
         w->counts.repeated++;
     }
+    p->home = row->home;
+    p->lost = roll(&w->dice, 8) == 0;
     atomic_store(&w->row_count, number + 1);
-    bool lost = roll(&w->dice, 8) == 0;
+}
+
+static void push(struct world *w, const struct push *p)
+{
     bool ok = false;
     for (uint32_t i = 0; i < w->node_count && !ok; i++) {
-        unsigned at = (row->home + i) % w->node_count;
+        struct node *n = &w->nodes[(p->home + i) % w->node_count];
         uint32_t attempt = w->mistake == UNRAISED ? 0 : i;
-        ok = !stall_takes(w, &w->nodes[at], &rows, attempt) &&
-             walk_give(w, &w->nodes[at], &rows, attempt);
-        if (i == 0 && lost) ok = false;
+        ok = !stall_takes(w, n, &p->rows, attempt) && walk_give(w, n, &p->rows, attempt);
+        if (i == 0 && p->lost) ok = false;
     }
-    for (unsigned k = 0; ok && k < rows.n; k++)
-        atomic_store(&w->rows[rows.numbers[k]].acked, true);
-    w->counts.pushed += ok;
+    for (unsigned k = 0; ok && k < p->rows.n; k++)
+        atomic_store(&w->rows[p->rows.numbers[k]].acked, true);
+    if (ok) count(w, &w->counts.pushed);
+}
+
+void walk_push(struct world *w)
+{
+    struct push p;
+    if (atomic_load(&w->row_count) == WALK_ROWS) return;
+    // A log in the store waits for it, and so does who pushes.
+    if (w->in_store) {
+        (void)walk_start(w, ACT_PUSH);
+        return;
+    }
+    push_roll(w, &p);
+    push(w, &p);
 }
 
 // ---- asking
@@ -467,9 +486,9 @@ static void crash(struct world *w, struct actor *a)
     whole_stop(&n->whole);
     copies_end(n);
     walk_log_damage(w, n, &a->dice);
+    home_crash(w, n, &a->dice);
     atomic_store(&n->seat.dead, false);
-    whole_start_with(&n->whole, n->dir, "", n->seat.store);
-    whole_await(&n->whole);
+    world_start(w, n);
     copies_note(w, n);
     walk_log_told(w);
     pthread_mutex_lock(&w->lock);
@@ -528,6 +547,12 @@ static void *act(void *arg)
     case ACT_ROLL:
         copies_roll(w, &w->nodes[a->node], &a->req);
         break;
+    case ACT_PUSH:
+        push(w, &a->push);
+        break;
+    case ACT_ADOPT:
+        home_adopt(w, a);
+        break;
     case ACT_KINDS:
         abort();
     }
@@ -539,13 +564,14 @@ static void *act(void *arg)
 bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {
-        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3,
-        [ACT_CRASH] = 1, [ACT_STALL] = 1,   [ACT_CROWD] = 2, [ACT_ROLL] = 2};
+        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3, [ACT_CRASH] = 1,
+        [ACT_STALL] = 1, [ACT_CROWD] = 2,   [ACT_ROLL] = 2,  [ACT_PUSH] = 4,  [ACT_ADOPT] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};
     pthread_mutex_lock(&w->lock);
-    for (unsigned i = 0; i < WALK_ACTORS; i++) {
+    // Pushes are actors where logs are in the store.
+    for (unsigned i = 0; i < (w->in_store ? WALK_ACTORS : WALK_ACTORS - 4); i++) {
         same += w->actors[i].used && w->actors[i].kind == kind;
         if (!w->actors[i].used) a = &w->actors[i];
     }
@@ -560,6 +586,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
     }
     pthread_mutex_unlock(&w->lock);
     if (!a) return false;
+    if (kind == ACT_PUSH) push_roll(w, &a->push);
     if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
     // The sweep has to find what a job made and has not named yet: it must not take longer.
     bool quick = kind == ACT_SWEEP && w->mistake == ULID_ALONE;
@@ -614,11 +641,14 @@ void walk_settle(struct world *w)
     seat_open(&seat, w, false);
     req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
     bool must = w->mistake == NO_MISTAKE;
+    home_settle(w);
     for (int round = 0; round < 3 && !world_failed(w); round++) {
         for (unsigned i = 0; i < w->node_count; i++)
             flush(w, &w->nodes[i], &r, must);
         for (unsigned i = 0; i < w->node_count; i++)
             walk_log_wait(&w->nodes[i]);
+        for (unsigned i = 0; i < w->node_count; i++)
+            copies_roll(w, &w->nodes[i], &r);
         walk_ask(w, &w->dice, true);
         world_advance(3 * SLOT_HOUR);
         for (int i = 0; i < 20; i++) {
@@ -640,6 +670,7 @@ void walk_settle(struct world *w)
     seat.dead = false;
     bool done = must || w->mistake == STAYS_TAKEN;
     if (done && !world_failed(w)) check_objects(w, &seat, &r);
+    if (must && !world_failed(w)) home_check(w);
     req_release(&r);
     seat_close(&seat);
 }

@@ -14,8 +14,10 @@
 static bool step(struct node *n, struct req *r, err *e)
 {
     int64_t soon_ns = 0;
+    bool settles = n->seat.w->in_store;
     const struct roll_settings t = {.stream_age_ns = AGE_NS,
                                     .idle_ns = SLOT_HOUR,
+                                    .settle_ns = settles ? HOME_SETTLE_NS : 0,
                                     .rows_age_ns = 31 * 24 * SLOT_HOUR};
     return roll_step(&n->holding.roll, r, &t, &soon_ns, e);
 }
@@ -27,8 +29,10 @@ static void open_roll(struct world *w, struct node *n, struct req *r)
     struct roll *l = &n->holding.roll;
     err ignored = {0};
     l->store = w->store;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         (void)!step(n, r, &ignored);
+        if (w->in_store && !roll_is_open(l)) home_wait();
+    }
     l->store = n->seat.store;
 }
 
@@ -36,10 +40,7 @@ void copies_note(struct world *w, struct node *n)
 {
     struct req r;
     struct registered list;
-    uint8_t number = (uint8_t)(n - w->nodes);
-    const struct registered_stream own = {.node = number ? S("ingester-1") : S("ingester-0"),
-                                          .boot = {{1}},
-                                          .directory = {{1, number}}};
+    const struct registered_stream own = home_own(w, n);
     req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
     roll_init(&n->holding.roll, n->whole.in->wal, w->store, &own);
     assert_ok(registered_read(w->store, &r, &w->memory, NULL, &list, e));
@@ -83,6 +84,7 @@ void copies_roll(struct world *w, struct node *n, struct req *r)
     if (!take(w, n, true)) return;
     // What fails is tried again later.
     (void)!step(n, r, &ignored);
+    home_clear(w, n, r);
     (void)take(w, n, false);
 }
 

@@ -59,6 +59,7 @@ static bool decide(const char *name)
     if (strcmp(name, "wal.write.before") == 0) return write_fails(w, 80);
     // The entry is there all the same.
     if (strcmp(name, "wal.sync.after") == 0) return write_fails(w, often ? 6 : 30);
+    home_pause(w, name);
     if (strcmp(name, "wal.recover") != 0) return false;
     if (w->mistake == READY_EARLY) forget_doubt(w);
     for (int i = 0; i < (often ? 20 : 6); i++) {  // much may happen meanwhile
@@ -115,7 +116,7 @@ void walk_log_damage(struct world *w, struct node *n, struct dice *d)
     struct buf bytes;
     w->told_before = told();
     // Once: the first damage may take what tells of a second one.
-    if (atomic_load(&w->calm) || w->damaged || roll(d, 3) == 0) return;
+    if (atomic_load(&w->calm) || w->in_store || w->damaged || roll(d, 3) == 0) return;
     if (!choose_file(dir_path(dir, n->dir, "ingester/log"), d, path)) return;
     w->damaged = true;
     if (roll(d, 4) == 0) {

@@ -8,6 +8,7 @@
 // walk must find are made as well, each in as many walks as it takes (a bounded number); those that
 // take long only where at least WALKS_LONG walks are asked for, as in the nightly run. The seed
 // is printed and can be given; FLAMETREE_WALK_SEED does the same.
+// Where logs are, each walk draws; FLAMETREE_WALK_LOG=local or object has it in all.
 // FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the walk in a bucket of a real service (place.h).
 #include "walk/log.h"
 #include "walk/place.h"
@@ -47,8 +48,9 @@ static void pass_time(struct world *w)
     bool far = w->retention_ns && (roll(&w->dice, 2) == 0 || w->mistake == HURRIED);
     int64_t ns = (int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE);
     ns = MIN(ns, stall_room_ns(w));
+    home_pass(w, ns);
     world_advance(ns);
-    if (w->retention_ns) (void)walk_start(w, ACT_ROLL);
+    if (w->retention_ns || w->in_store) (void)walk_start(w, ACT_ROLL);
 }
 
 // What a mistake needs to show happens more often in its walks: in one of so many steps.
@@ -56,10 +58,10 @@ static const struct {
     enum actor_kind kind;
     unsigned once_in;  // 0: as often as in any walk
 } favourites[MISTAKES] = {
-    [READY_EARLY] = {ACT_FLUSH, 8},
-    [SILENT_LOSS] = {ACT_CRASH, 20},
-    [ULID_ALONE] = {ACT_SWEEP, 8},
-    [HURRIED] = {ACT_STALL, 12},
+    [READY_EARLY] = {ACT_FLUSH, 8}, [SILENT_LOSS] = {ACT_CRASH, 20},
+    [ULID_ALONE] = {ACT_SWEEP, 8},  [HURRIED] = {ACT_STALL, 12},
+    [EARLY_ACK] = {ACT_CRASH, 25},  [NEWEST_GONE] = {ACT_CRASH, 25},
+    [UNREAD] = {ACT_CRASH, 25},
 };
 
 static void step(struct world *w)
@@ -69,6 +71,9 @@ static void step(struct world *w)
         enum actor_kind kind;
     } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT}, {40, ACT_SWEEP},
                   {41, ACT_CRASH}, {43, ACT_STALL}, {44, ACT_CROWD}};
+    if (w->in_store && roll(&w->dice, 40) == 0) home_land(w);
+    if (w->in_store && roll(&w->dice, 12) == 0) (void)walk_start(w, ACT_ADOPT);
+    if (w->in_store && roll(&w->dice, 70) == 0) (void)walk_start(w, ACT_CRASH);
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
@@ -110,6 +115,7 @@ static bool walk(uint64_t seed, unsigned steps, enum mistake mistake, struct wal
     walk_settle(&w);
     walk_log_off();
     snprintf(fault, n, "%s", w.fault);
+    w.counts.worlds = w.in_store;
     add(counts, &w.counts);
     world_close(&w);
     return fault[0] == '\0';
@@ -126,6 +132,10 @@ static void print_counts(const struct walk_counts *c)
            c->jobs, c->aborted, c->crowds, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
+    printf("%" PRIu64 " walks with logs in the store, %" PRIu64 " late creations, %" PRIu64
+           " disks gone, %" PRIu64 " streams adopted, %" PRIu64
+           " objects of logs cleared away, %" PRIu64 " entries met something in their place, ",
+           c->worlds, c->late, c->wiped, c->adopted, c->cleared, c->met);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
            c->exact, c->rounded);
     printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);

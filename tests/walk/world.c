@@ -4,6 +4,7 @@
 #include "flametree/v1/internal.pb-c.h"
 #include "lib/clock.h"
 #include "manifest/manifest.h"
+#include "querier/head/streams.h"
 #include "querier/querier.h"
 #include "service/limits.h"
 #include "walk/clocks.h"
@@ -32,6 +33,9 @@ const char *const mistake_names[MISTAKES] = {
     [NAMED_AGAIN] = "namedagain",
     [STAYS_TAKEN] = "staystaken",
     [HURRIED] = "hurried",
+    [EARLY_ACK] = "earlyack",
+    [NEWEST_GONE] = "newestgone",
+    [UNREAD] = "unread",
 };
 
 // ---- the clock
@@ -246,6 +250,7 @@ static bool ask_one(struct world *w, struct node *n, str tenant, str message,
     if (!up) {
         err_set(fault, ERR_UNAVAILABLE, "it is down or says nothing");
         reply->fault = fault;
+        reply->away = w->in_store;  // the registrations tell what is missing
         return true;
     }
     req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
@@ -299,19 +304,38 @@ static str forget_loose(struct req *r, str message)
     return bytes;
 }
 
+// Does the registration of a stream name the ingester?
+static bool is_registered(struct world *w, struct req *r, const struct node *n)
+{
+    struct stream_node *v = NULL;
+    size_t count = 0;
+    bool is = false;
+    err e = {0};
+    if (!streams_nodes(w->querier.streams, &r->arena, &v, &count, &e)) return false;
+    for (size_t i = 0; i < count && !is; i++)
+        is = str_is(v[i].node, n->name);
+    return is;
+}
+
 static bool ask_heads(const void *transport, struct req *r, str tenant, str message,
                       struct head_replies *out, err *e)
 {
     struct world *w = *(struct world *const *)transport;
-    out->n = w->node_count;
-    out->v = ARENA_ARRAY(&r->arena, struct head_reply, out->n);
+    out->n = 0;
+    out->v = ARENA_ARRAY(&r->arena, struct head_reply, w->node_count);
     if (!out->v) return arena_ok(&r->arena, e);
     if (w->mistake == NO_LOOSE) message = forget_loose(r, message);
     for (unsigned i = 0; i < w->node_count; i++) {
-        out->v[i].member = arena_printf(&r->arena, "ingester-%u", i);
+        struct node *n = &w->nodes[i];
+        struct head_reply *reply = &out->v[out->n];
+        reply->member = str_of(n->name);
+        reply->address = str_of(n->home.address);
+        reply->unlisted = home_forgets(w);
+        if (reply->unlisted && !is_registered(w, r, n)) continue;
+        out->n++;
         gate_wait(&w->gate);  // much may happen between two heads
-        (void)ask_one(w, &w->nodes[i], tenant, message, &out->v[i], r);
-        if (w->mistake == UNNAMED && !out->v[i].fault) forget_names(r, &out->v[i]);
+        (void)ask_one(w, n, tenant, message, reply, r);
+        if (w->mistake == UNNAMED && !reply->fault) forget_names(r, reply);
     }
     return arena_ok(&r->arena, e);
 }
@@ -322,12 +346,12 @@ static void open_querier(struct world *w)
 {
     static const struct config_section *sections[2];
     struct config_args args;
-    char program[] = "walk";
-    char *argv[] = {program, NULL};
+    const char *const argv[] = {"walk", "--querier.wait_for_streams=0s",
+                                "--querier.incomplete=refuse"};
     sections[0] = querier.config;
     sections[1] = &limits_section;
     w->config = config_new(sections, COUNT(sections));
-    assert_ok(config_load(w->config, 1, argv, &args, e));
+    assert_ok(config_load(w->config, COUNT(argv), (char **)(uintptr_t)argv, &args, e));
     seat_open(&w->querier_seat, w, w->mistake == MAN_FIRST || w->mistake == OLD_ROOT);
     static struct world *at;
     at = w;
@@ -340,6 +364,21 @@ static void open_querier(struct world *w)
     };
     assert_ok((w->querier.manifests = manifests_open(w->querier_seat.store, &w->memory, NULL, e)) !=
               NULL);
+    if (w->in_store) w->querier.streams = streams_new(w->querier_seat.store, &w->memory);
+}
+
+void world_start(struct world *w, struct node *n)
+{
+    whole_start_as(&n->whole, n->dir, home_flags(w), n->seat.store, n->name);
+    whole_await(&n->whole);
+}
+
+static bool chooses_store(struct world *w)
+{
+    const char *given = getenv("FLAMETREE_WALK_LOG");
+    bool by_seed = roll(&w->dice, 2);
+    if (w->mistake) return w->mistake >= FIRST_IN_STORE;
+    return given ? strcmp(given, "object") == 0 : by_seed;
 }
 
 void world_open(struct world *w, uint64_t seed, enum mistake mistake)
@@ -355,6 +394,8 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     pthread_mutex_init(&w->taken.lock, NULL);
     pthread_cond_init(&w->change, NULL);
     gate_init(&w->gate);
+    w->in_store = chooses_store(w);
+    w->home = home_new(w);
     w->store = place_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
@@ -370,9 +411,10 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);
+        snprintf(n->name, sizeof n->name, "ingester-%u", i);
         seat_open(&n->seat, w, mistake == BLIND);
-        whole_start_with(&n->whole, n->dir, "", n->seat.store);
-        whole_await(&n->whole);
+        if (w->in_store) n->seat.store = home_store(w, n);
+        world_start(w, n);
         copies_note(w, n);
         n->up = true;
     }
@@ -392,10 +434,12 @@ void world_close(struct world *w)
     copies_free(w->copies);
     manifests_close(w->querier.manifests);
     blocks_free(w->querier.blocks);
+    streams_free(w->querier.streams);
     seat_close(&w->querier_seat);
     config_free(w->config);
     assert_int_equal(atomic_load(&w->memory.used), 0);
     store_close(w->store);
+    home_free(w->home);
     gate_release(&w->gate);
     pthread_cond_destroy(&w->change);
     pthread_mutex_destroy(&w->lock);

@@ -17,11 +17,12 @@
 #include "walk/compact.h"
 #include "walk/copies.h"
 #include "walk/gate.h"
+#include "walk/home.h"
 #include "walk/stall.h"
 
 #define WALK_ROWS      4096
 #define WALK_INGESTERS 2
-#define WALK_ACTORS    6
+#define WALK_ACTORS    10
 #define WALK_TENANT    "walk"
 #define WALK_TYPE      "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 
@@ -57,8 +58,13 @@ enum mistake {
     NAMED_AGAIN,  // a leaf whose sources another worker absorbed first is named all the same
     STAYS_TAKEN,  // a job that fails or gives way stays taken, so that no worker does it
     HURRIED,      // leaves expire though ingesters may hold copies of their rows
+    // Of logs in the store (home.h):
+    EARLY_ACK,    // an object counts as landed that is still on its way
+    NEWEST_GONE,  // the newest object of an open stream is deleted
+    UNREAD,       // an adopted stream is served and flushed before it is read
     MISTAKES
 };
+#define FIRST_IN_STORE EARLY_ACK
 extern const char *const mistake_names[MISTAKES];
 
 struct world;
@@ -83,6 +89,7 @@ struct pushed {
 };
 
 struct node {
+    char name[16];
     char dir[DIR_MAX];
     struct seat seat;
     struct whole whole;
@@ -90,6 +97,7 @@ struct node {
     unsigned users;  // requests inside
     struct stall stall;
     struct copies_node holding;
+    struct home_node home;
 };
 
 enum actor_kind {
@@ -101,7 +109,21 @@ enum actor_kind {
     ACT_STALL,
     ACT_CROWD,
     ACT_ROLL,
+    ACT_PUSH,
+    ACT_ADOPT,
     ACT_KINDS
+};
+
+struct bundle {  // rows of one service, which go to the same ingester in one batch
+    unsigned numbers[2];
+    unsigned n;
+};
+
+// A push on its way, as a distributor sends it.
+struct push {
+    struct bundle rows;
+    unsigned home;
+    bool lost;  // the first answer
 };
 
 struct actor {
@@ -111,7 +133,8 @@ struct actor {
     bool used;          // the driver's
     _Atomic bool done;  // it may be joined
     struct dice dice;
-    unsigned node;     // of FLUSH, CRASH, STALL, ROLL
+    unsigned node;     // of FLUSH, CRASH, STALL, ROLL, ADOPT
+    struct push push;  // of PUSH
     struct seat seat;  // of COMPACT, SWEEP, CROWD
     struct req req;
 };
@@ -122,6 +145,7 @@ struct walk_counts {
     uint64_t stalls, landed;
     uint64_t broken;  // writes of logs that failed
     uint64_t lost;    // rows of damaged logs, as their ingesters say
+    uint64_t worlds, late, wiped, adopted, cleared, met;  // of logs in the store
 };
 
 struct world {
@@ -129,6 +153,8 @@ struct world {
     struct dice dice;
     enum mistake mistake;
     int64_t start_ns;
+    bool in_store;  // the logs
+    struct home *home;
     struct gate gate;
     _Atomic bool calm;     // no creation fails any more
     int64_t grace_ns;      // of sweeps
@@ -163,6 +189,7 @@ struct world {
 // ---- world.c
 void world_open(struct world *w, uint64_t seed, enum mistake mistake);
 void world_close(struct world *w);
+void world_start(struct world *w, struct node *n);  // a process; until it is ready
 void world_clock_open(void);  // once a process, before anything looks at the clock
 void world_advance(int64_t ns);
 void world_fault(struct world *w, const char *fmt, ...) PRINTF(2, 3);
@@ -177,12 +204,6 @@ void seat_thaw(void);
 
 // ---- actors.c
 void walk_push(struct world *w);
-
-// Rows of one service, which go to the same ingester in one batch.
-struct bundle {
-    unsigned numbers[2];
-    unsigned n;
-};
 
 // Were they stored? A node that is down stores nothing.
 bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/ingester/whole.h"
 
-void whole_start_with(struct whole *w, const char *dir, const char *flags, struct store *store)
+void whole_start_as(struct whole *w, const char *dir, const char *flags, struct store *store,
+                    const char *id)
 {
     static const struct config_section *const sections[] = {&ingester_section, &limits_section};
     char *argv[24] = {NULL};
@@ -16,14 +17,16 @@ void whole_start_with(struct whole *w, const char *dir, const char *flags, struc
         if (*at) *at++ = 0;
     }
     assert_ok(config_load(w->config, argc, argv, &args, e));
-    w->process = (struct process){.config = w->config,
-                                  .memory = &w->memory,
-                                  .data_dir = dir,
-                                  .store = store,
-                                  .id = "ingester-0"};
+    w->process = (struct process){
+        .config = w->config, .memory = &w->memory, .data_dir = dir, .store = store, .id = id};
     void *self = NULL;
     assert_ok(ingester.start(&w->process, &self, e));
     w->in = self;
+}
+
+void whole_start_with(struct whole *w, const char *dir, const char *flags, struct store *store)
+{
+    whole_start_as(w, dir, flags, store, "ingester-0");
 }
 
 void whole_start(struct whole *w, const char *dir, const char *flags)

@@ -22,6 +22,8 @@ struct whole {
 // further settings, parted by spaces.
 void whole_start_with(struct whole *w, const char *dir, const char *flags, struct store *store);
 void whole_start(struct whole *w, const char *dir, const char *flags);
+void whole_start_as(struct whole *w, const char *dir, const char *flags, struct store *store,
+                    const char *id);
 void whole_await(struct whole *w);
 void whole_stop(struct whole *w);
 
