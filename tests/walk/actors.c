@@ -6,6 +6,7 @@
 #include "sys/thread.h"
 #include "walk/clocks.h"
 #include "walk/compact.h"
+#include "walk/crash.h"
 #include "walk/crowd.h"
 #include "walk/edges.h"
 #include "walk/log.h"
@@ -149,8 +150,9 @@ static bool choose_again(struct world *w, unsigned number, unsigned *again)
 }
 
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
-// over, and the next one is told that it may not be the first. Now and then a client repeats
-// itself, and then something new is in the same batch.
+// over, and the next one is told that it may not be the first. So is the next one if lists of
+// members differ, and the home is not in this distributor's. Now and then a client repeats itself,
+// and then something new is in the same batch.
 static void push_roll(struct world *w, struct push *p)
 {
     unsigned number = atomic_load(&w->row_count);
@@ -174,17 +176,30 @@ static void push_roll(struct world *w, struct push *p)
     }
     p->home = row->home;
     p->lost = roll(&w->dice, 8) == 0;
+    uint64_t sides = w->mistake == SURE_HOME ? 3 : 8;
+    p->unlisted = w->in_store && w->node_count > 1 && roll(&w->dice, sides) == 0;
     atomic_store(&w->row_count, number + 1);
+}
+
+// One row that was never pushed, for this ingester.
+static void push_roll_new(struct world *w, unsigned home, struct push *p)
+{
+    if (atomic_load(&w->row_count) == WALK_ROWS) return;
+    push_roll(w, p);
+    p->rows.n = 1;
+    p->home = home;
+    w->rows[p->rows.numbers[0]].home = home;
 }
 
 static void push(struct world *w, const struct push *p)
 {
     bool ok = false;
-    for (uint32_t i = 0; i < w->node_count && !ok; i++) {
+    bool sure = w->mistake == UNRAISED || (w->mistake == SURE_HOME && p->unlisted);
+    for (uint32_t i = p->unlisted; i < w->node_count && !ok; i++) {
         struct node *n = &w->nodes[(p->home + i) % w->node_count];
-        uint32_t attempt = w->mistake == UNRAISED ? 0 : i;
+        uint32_t attempt = sure ? 0 : i;
         ok = !stall_takes(w, n, &p->rows, attempt) && walk_give(w, n, &p->rows, attempt);
-        if (i == 0 && p->lost) ok = false;
+        if (i == p->unlisted && p->lost) ok = false;
     }
     for (unsigned k = 0; ok && k < p->rows.n; k++)
         atomic_store(&w->rows[p->rows.numbers[k]].acked, true);
@@ -387,7 +402,7 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
     free(x);
 }
 
-// ---- flush, compaction, sweep, crash
+// ---- flush, compaction, sweep
 
 static void flush(struct world *w, struct node *n, struct req *r, bool must)
 {
@@ -462,41 +477,6 @@ static void sweep(struct world *w, struct seat *seat, struct req *r, bool must)
         world_fault(w, "sweep: %s: %s", err_name(e.code), e.msg);
 }
 
-// The process dies as far as the store sees it: nothing that it does arrives any more. What it
-// acknowledged is in its log, with which it starts again.
-static void crash(struct world *w, struct actor *a)
-{
-    struct node *n = &w->nodes[a->node];
-    pthread_mutex_lock(&w->lock);
-    bool up = n->up;
-    n->up = false;
-    pthread_mutex_unlock(&w->lock);
-    if (!up) return;
-    atomic_store(&n->seat.dead, true);
-    stall_kill(w, n);
-    pthread_mutex_lock(&w->lock);
-    for (unsigned i = 0; i < WALK_ACTORS; i++) {
-        struct actor *o = &w->actors[i];
-        if (o->used && o->kind == ACT_FLUSH && o->node == a->node)
-            atomic_store(&o->req.canceled, true);
-    }
-    while (n->users)
-        pthread_cond_wait(&w->change, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    whole_stop(&n->whole);
-    copies_end(n);
-    walk_log_damage(w, n, &a->dice);
-    home_crash(w, n, &a->dice);
-    atomic_store(&n->seat.dead, false);
-    world_start(w, n);
-    copies_note(w, n);
-    walk_log_told(w);
-    pthread_mutex_lock(&w->lock);
-    n->up = true;
-    w->counts.crashes++;
-    pthread_mutex_unlock(&w->lock);
-}
-
 // A whole compactor, beside another one and those that do single jobs.
 static void crowd(struct world *w, struct actor *a)
 {
@@ -536,7 +516,7 @@ static void *act(void *arg)
             walk_ask_edges(w, &a->dice, false);
         break;
     case ACT_CRASH:
-        crash(w, a);
+        crash_act(w, a);
         break;
     case ACT_STALL:
         stall_act(w, a);
@@ -587,6 +567,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
     pthread_mutex_unlock(&w->lock);
     if (!a) return false;
     if (kind == ACT_PUSH) push_roll(w, &a->push);
+    if (kind == ACT_CRASH && w->in_store) push_roll_new(w, a->node, &a->push);
     if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
     // The sweep has to find what a job made and has not named yet: it must not take longer.
     bool quick = kind == ACT_SWEEP && w->mistake == ULID_ALONE;

@@ -14,7 +14,8 @@
 static bool step(struct node *n, struct req *r, err *e)
 {
     int64_t soon_ns = 0;
-    bool settles = n->seat.w->in_store;
+    const struct world *w = n->seat.w;
+    bool settles = w->in_store && w->mistake != UNSETTLED;
     const struct roll_settings t = {.stream_age_ns = AGE_NS,
                                     .idle_ns = SLOT_HOUR,
                                     .settle_ns = settles ? HOME_SETTLE_NS : 0,

@@ -463,6 +463,28 @@ void home_adopt(struct world *w, struct actor *a)
     leave(w, n);
 }
 
+bool home_hand_over(struct world *w, const struct node *from, struct req *r)
+{
+    struct node *to = &w->nodes[from == w->nodes];
+    struct registered list;
+    err e = {0};
+    assert(w->node_count == 2);
+    if (stall_is(w, to) || !enter(w, to)) return false;
+    bool ok = registered_read(to->seat.store, r, &w->memory, NULL, &list, &e);
+    for (size_t i = 0; ok && i < list.n; i++) {
+        const struct registered_stream *s = &list.v[i];
+        bool has = id128_eq(s->boot, to->home.boot);
+        // Creations fail now and then.
+        for (int tries = 0; tries < 3 && !has; tries++)
+            has = wal_has_stream(to->whole.in->wal, s->stream) ||
+                  adopt_one(w, to, to->seat.store, r, s->stream);
+        ok = has;
+    }
+    registered_release(&list);
+    leave(w, to);
+    return ok;
+}
+
 void home_clear(struct world *w, struct node *n, struct req *r)
 {
     struct registered list;

@@ -53,6 +53,9 @@ bool home_forgot(struct world *w, const struct node *n, int64_t pushed_ns);
 // ---- actors
 void home_adopt(struct world *w, struct actor *a);  // or clears away logs that nobody needs
 
+// All streams of a node that is down are another one's. False: not all, or nobody is there.
+bool home_hand_over(struct world *w, const struct node *from, struct req *r);
+
 // Takes back registrations of adopted streams that are in the store by now.
 void home_clear(struct world *w, struct node *n, struct req *r);
 

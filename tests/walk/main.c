@@ -61,7 +61,8 @@ static const struct {
     [READY_EARLY] = {ACT_FLUSH, 8}, [SILENT_LOSS] = {ACT_CRASH, 20},
     [ULID_ALONE] = {ACT_SWEEP, 8},  [HURRIED] = {ACT_STALL, 12},
     [EARLY_ACK] = {ACT_CRASH, 25},  [NEWEST_GONE] = {ACT_CRASH, 25},
-    [UNREAD] = {ACT_CRASH, 25},
+    [UNREAD] = {ACT_CRASH, 25},     [UNSETTLED] = {ACT_CRASH, 25},
+    [SURE_HOME] = {ACT_PUSH, 8},    [LIST_ALONE] = {ACT_QUERY, 8},
 };
 
 static void step(struct world *w)
@@ -133,9 +134,9 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
     printf("%" PRIu64 " walks with logs in the store, %" PRIu64 " late creations, %" PRIu64
-           " disks gone, %" PRIu64 " streams adopted, %" PRIu64
+           " disks gone, %" PRIu64 " streams adopted, %" PRIu64 " brief lives, %" PRIu64
            " objects of logs cleared away, %" PRIu64 " entries met something in their place, ",
-           c->worlds, c->late, c->wiped, c->adopted, c->cleared, c->met);
+           c->worlds, c->late, c->wiped, c->adopted, c->brief, c->cleared, c->met);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
            c->exact, c->rounded);
     printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);

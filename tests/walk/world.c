@@ -36,6 +36,9 @@ const char *const mistake_names[MISTAKES] = {
     [EARLY_ACK] = "earlyack",
     [NEWEST_GONE] = "newestgone",
     [UNREAD] = "unread",
+    [UNSETTLED] = "unsettled",
+    [SURE_HOME] = "surehome",
+    [LIST_ALONE] = "listalone",
 };
 
 // ---- the clock
@@ -311,6 +314,7 @@ static bool is_registered(struct world *w, struct req *r, const struct node *n)
     size_t count = 0;
     bool is = false;
     err e = {0};
+    if (!w->querier.streams) return false;
     if (!streams_nodes(w->querier.streams, &r->arena, &v, &count, &e)) return false;
     for (size_t i = 0; i < count && !is; i++)
         is = str_is(v[i].node, n->name);
@@ -364,7 +368,8 @@ static void open_querier(struct world *w)
     };
     assert_ok((w->querier.manifests = manifests_open(w->querier_seat.store, &w->memory, NULL, e)) !=
               NULL);
-    if (w->in_store) w->querier.streams = streams_new(w->querier_seat.store, &w->memory);
+    if (w->in_store && w->mistake != LIST_ALONE)
+        w->querier.streams = streams_new(w->querier_seat.store, &w->memory);
 }
 
 void world_start(struct world *w, struct node *n)
@@ -407,7 +412,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     // Another ingester would have what is lost; and what is passed over needs another one.
     if (mistake == READY_EARLY) w->node_count = 1;
-    if (mistake == HURRIED) w->node_count = 2;
+    if (mistake == HURRIED || mistake == UNSETTLED || mistake == SURE_HOME) w->node_count = 2;
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);

@@ -62,6 +62,9 @@ enum mistake {
     EARLY_ACK,    // an object counts as landed that is still on its way
     NEWEST_GONE,  // the newest object of an open stream is deleted
     UNREAD,       // an adopted stream is served and flushed before it is read
+    UNSETTLED,    // a stream acknowledges while queriers share a list without it
+    SURE_HOME,    // a distributor whose list lacks the home takes the next one for it
+    LIST_ALONE,   // a querier asks those of its list, and looks for no registered streams
     MISTAKES
 };
 #define FIRST_IN_STORE EARLY_ACK
@@ -123,7 +126,8 @@ struct bundle {  // rows of one service, which go to the same ingester in one ba
 struct push {
     struct bundle rows;
     unsigned home;
-    bool lost;  // the first answer
+    bool lost;      // the first answer
+    bool unlisted;  // the home is not in the distributor's list
 };
 
 struct actor {
@@ -134,7 +138,7 @@ struct actor {
     _Atomic bool done;  // it may be joined
     struct dice dice;
     unsigned node;     // of FLUSH, CRASH, STALL, ROLL, ADOPT
-    struct push push;  // of PUSH
+    struct push push;  // of PUSH, CRASH
     struct seat seat;  // of COMPACT, SWEEP, CROWD
     struct req req;
 };
@@ -145,7 +149,7 @@ struct walk_counts {
     uint64_t stalls, landed;
     uint64_t broken;  // writes of logs that failed
     uint64_t lost;    // rows of damaged logs, as their ingesters say
-    uint64_t worlds, late, wiped, adopted, cleared, met;  // of logs in the store
+    uint64_t worlds, late, wiped, adopted, brief, cleared, met;  // of logs in the store
 };
 
 struct world {
