@@ -239,6 +239,14 @@ static void open_disk_cache(const struct process *process, const struct querier_
     }
 }
 
+static bool check(const struct config *config, err *e)
+{
+    const struct querier_config *c = config_section(config, "querier");
+    if (strcmp(c->incomplete, "mark") == 0 || strcmp(c->incomplete, "refuse") == 0) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "querier.incomplete is '%s', but must be mark or refuse", c->incomplete);
+}
+
 static bool start(const struct process *process, void **self, err *e)
 {
     const struct querier_config *config = config_section(process->config, "querier");
@@ -308,6 +316,7 @@ const struct service querier = {
     .internal_rpc_count = COUNT(internal_methods),
     .public_http = pages,
     .public_http_count = COUNT(pages),
+    .check = check,
     .start = start,
     .ready = ready,
     .stop = stop,

@@ -7,7 +7,7 @@
 //        (prefetch.c)
 //     2. plan, and add what blocks contribute to the result (serve.c); if an object is gone, the
 //        snapshot is old: again from 1
-//     3. refuse the answer if something is missing and the request does not allow that
+//     3. refuse the answer if something is missing and the asker does not take that
 //     4. add the partial answers of the heads
 //
 // Heads come last because their answers may change until the last round of step 1.
@@ -106,7 +106,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         bool reconciled = reconcile_tenants(a, q, message, list->v, n, e);
         end_prefetch(prefetch, n);
         if (!reconciled) return false;
-        if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
+        if (fetch_refuses(&a->fetched, a->takes)) return true;
         const struct serving s = {a, q, list->v, n, i == RECONCILES_MAX};
         if (!serve(&s, m, &stale, e)) return false;
     }
@@ -134,7 +134,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     uint64_t bytes = a->fetched.bytes;
     if (!collect(a, q, from, m, e)) return false;
     metric_add(&querier_fetched_bytes, a->fetched.bytes - bytes);
-    if (!fetch_verdict(a->arena, &a->fetched, a->may_be_partial, e)) return false;
+    if (!fetch_verdict(a->arena, &a->fetched, a->takes, e)) return false;
 
     uint64_t began = clock_mono_ns();
     for (size_t i = from; i < a->fetched.partial_count; i++) {
@@ -213,6 +213,15 @@ static bool alive(const void *req, err *e)
     return req_alive(req, e);
 }
 
+// The request says it, else the setting. Other words of a request say nothing.
+static enum fetch_takes takes_of(const struct answer *a)
+{
+    str said = str_trim(http_headers_get(&a->x->headers, "flametree-partial"));
+    if (str_ieq(said, S("allow"))) return FETCH_ANY;
+    if (str_ieq(said, S("deny"))) return FETCH_EXACT;
+    return strcmp(a->config->incomplete, "refuse") == 0 ? FETCH_EXACT : FETCH_MARKED;
+}
+
 bool answer_run(const struct querier_state *q, struct http_exchange *x, str method, answer_fn *fn,
                 str in, struct buf *out, err *e)
 {
@@ -225,11 +234,10 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         .limits = tenant_limits(q->config, &x->req.arena, x->req.tenant),
         .now_wall_ns = clock_wall_ns(),
         .began_mono_ns = begin,
-        .may_be_partial =
-            str_ieq(str_trim(http_headers_get(&x->headers, "flametree-partial")), S("allow")),
         .names_readable =
             str_ieq(str_trim(http_headers_get(&x->headers, "flametree-names")), S("readable")),
     };
+    a.takes = takes_of(&a);
     a.selectors = (struct selector_most){.matchers = a.config->max_matchers,
                                          .regexes = a.config->max_regexes,
                                          .matchers_setting = "querier.max_matchers",

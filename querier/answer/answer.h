@@ -15,9 +15,10 @@
 //                          totals: all sums are exact, but truncation took frames out
 //                          rounded=<seconds>: edges of the range, or of steps, lie in rows that are
 //                          no longer kept
-//                          partial=...: such rows cannot be replaced by sums; or the request said
-//                          Flametree-Partial: allow, and something did not answer
+//                          partial=...: such rows cannot be replaced by sums; or something is
+//                          missing, and the asker takes such an answer (fetch_takes)
 //     Flametree-Missing    names of missing objects and ingesters
+//     Flametree-Missing-Since   since when streams of them are missing
 //     Flametree-Frames, Flametree-Cut   of trees (shown.h)
 //     Server-Timing        query;dur=<ms> and its phases
 //     Flametree-Explain    if the request has that header (explain.h)
@@ -94,10 +95,10 @@ struct answer {
     const struct limits *limits;
     int64_t now_wall_ns;
     uint64_t began_mono_ns;
-    bool may_be_partial;
-    bool asked;            // the heads were asked at least once
-    bool counts_profiles;  // the answer is a sum over profiles
-    bool names_readable;   // Flametree-Names: readable
+    enum fetch_takes takes;  // if something is missing
+    bool asked;              // the heads were asked at least once
+    bool counts_profiles;    // the answer is a sum over profiles
+    bool names_readable;     // Flametree-Names: readable
     uint64_t profiles;
     struct answer_shown shown;
     struct fetched fetched;  // of all questions so far

@@ -83,7 +83,7 @@ struct prefetch *prefetch_begin(struct answer *a, const struct query *q, str ten
     h->req.deadline_mono_ns = a->x->req.deadline_mono_ns;
     // As for heads and snapshot (reconcile.c): a partial answer must still be sent if the store
     // hangs.
-    if (a->may_be_partial && h->req.deadline_mono_ns) {
+    if (a->takes == FETCH_ANY && h->req.deadline_mono_ns) {
         h->req.deadline_mono_ns -= req_left_ns(&a->x->req) / 8;
     }
     h->req.tenant = tenant;

@@ -21,9 +21,6 @@
 // The time of a node that no list has, once a query has waited for it in vain.
 #define UNLISTED_NS ((uint64_t)250 * NS_PER_MS)
 
-#define MISSING_SHOWN 16   // names in a message or header, at most,
-#define MISSING_BYTES 256  // and no further one once they have so many bytes
-
 // ---- network
 
 struct peer_set {
@@ -373,44 +370,6 @@ static int by_stream_and_worth(const void *a, const void *b)
     return str_cmp(x->member, y->member);
 }
 
-bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e)
-{
-    for (size_t i = 0; i < f->missing_count; i++)
-        if (str_eq(f->missing[i], name)) return true;
-    if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
-        return arena_fail(a, e);
-    }
-    str kept = arena_str(a, name);
-    if (!arena_ok(a, e)) return false;
-    assert(f->marks <= f->missing_count);
-    if (fetch_lacking(f) == 0) f->why = *why;  // the first reason is shown; marks have none
-    f->missing[f->missing_count++] = kept;
-    return true;
-}
-
-bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e)
-{
-    size_t before = f->missing_count;
-    err kept = f->why;  // fetch_miss takes the reason if nothing else is missing yet
-    if (!fetch_miss(a, f, name, &kept, e)) return false;
-    f->why = kept;
-    f->marks += f->missing_count - before;
-    return true;
-}
-
-size_t fetch_lacking(const struct fetched *f)
-{
-    assert(f->marks <= f->missing_count);
-    return f->missing_count - f->marks;
-}
-
-static bool is_missing(const struct fetched *f, str name)
-{
-    for (size_t i = 0; i < f->missing_count; i++)
-        if (str_eq(f->missing[i], name)) return true;
-    return false;
-}
-
 static bool read_cut(str bytes, struct fetched_cut *cut, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -441,8 +400,8 @@ static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
     return pb_done(&r, e);
 }
 
-// Takes the best answer of a stream, even an incomplete one: it is named as missing then, and a
-// partial answer of the request shows what there is.
+// Takes the best answer of a stream, even an incomplete one, of a log that is damaged: then the
+// stream is named, and the answer shows what there is.
 static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
 {
     // streams[i] is the stream of partials[i], so both get room before either gets a row.
@@ -459,20 +418,13 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
     }
-    if (is_missing(f, best->owner)) return true;  // the owner did not answer, and is named already
+    if (fetch_lacks(f, best->owner)) return true;  // the owner did not answer, and is named already
     err why = {0};
     err_set(&why, ERR_UNAVAILABLE,
             best->answered ? "ingester %.*s has not recovered it yet"
                            : "held by ingester %.*s, answered by nobody",
             STR(best->member));
-    return fetch_miss_stream(a, f, best->stream, &why, e);
-}
-
-bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why, err *e)
-{
-    char ulid[ULID_TEXT];
-    ulid_print(stream, ulid);
-    return fetch_miss(a, f, arena_printf(a, "stream %s", ulid), why, e);
+    return fetch_mark(a, f, fetch_stream_name(a, best->stream), &why, e);
 }
 
 // ---- member lists that differ
@@ -611,11 +563,6 @@ bool fetch_serves(const struct fetched *f, id128 id)
     return f->served_count && bsearch(&id, f->served, f->served_count, sizeof id, by_id) != NULL;
 }
 
-bool fetch_lacks(const struct fetched *f, str name)
-{
-    return is_missing(f, name);
-}
-
 // ---- streams that were adopted
 
 static bool names_cut_of(str answer, id128 stream)
@@ -674,6 +621,8 @@ static bool choose_streams(struct arena *a, const struct stream_rows *rows,
 
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
 {
+    static const err lost = {ERR_UNAVAILABLE,
+                             "what was acknowledged there and not flushed is gone"};
     struct stream_rows rows = {0};
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
@@ -696,7 +645,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         if (!check_known(a, asked, replies->n, &speakers[i], out, e)) return false;
     for (size_t i = 0; i < replies->n; i++) {
         for (size_t k = 0; k < speakers[i].lost.n; k++) {
-            if (!fetch_mark(a, out, speakers[i].lost.v[k], e)) return false;
+            if (!fetch_mark(a, out, speakers[i].lost.v[k], &lost, e)) return false;
         }
     }
     return true;
@@ -757,42 +706,4 @@ bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream)
     for (size_t i = from; i < f->partial_count; i++)
         if (id128_eq(f->streams[i], stream)) return true;
     return false;
-}
-
-// Codes that tell the client what to change. All others become unavailable.
-static bool is_telling(enum err_code code)
-{
-    return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE ||
-           code == ERR_INVALID_ARGUMENT || code == ERR_DEADLINE_EXCEEDED;
-}
-
-str fetch_missing(struct arena *a, const struct fetched *f)
-{
-    str list = {0};
-    size_t n = 0;
-    for (; n < MIN(f->missing_count, MISSING_SHOWN) && list.n < MISSING_BYTES; n++)
-        list = arena_printf(a, "%.*s%s%.*s", STR(list), n ? ", " : "", STR(f->missing[n]));
-    if (f->missing_count == n) return list;
-    return arena_printf(a, "%.*s, and %zu more", STR(list), f->missing_count - n);
-}
-
-str fetch_missing_first(struct arena *a, const struct fetched *f)
-{
-    assert(f->missing_count > 0);
-    bool objects = false;
-    for (size_t i = 0; i < f->missing_count; i++)
-        objects = objects || str_starts(f->missing[i], S("v1/"));
-    const char *end = objects ? " could not be read" : " did not answer";
-    if (fetch_lacking(f) == 0) end = "";  // marks say by themselves what it is about
-    if (f->missing_count < 2) return arena_printf(a, "%.*s%s", STR(f->missing[0]), end);
-    return arena_printf(a, "%.*s, and %zu more%s", STR(f->missing[0]), f->missing_count - 1, end);
-}
-
-bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)
-{
-    if (fetch_lacking(f) == 0) return true;
-    if (may_be_partial && (f->partial_count || f->has_blocks)) return true;
-    return err_set(e, is_telling(f->why.code) ? f->why.code : ERR_UNAVAILABLE,
-                   "the answer would be incomplete, missing: %.*s (%s)", STR(fetch_missing(a, f)),
-                   f->why.msg);
 }

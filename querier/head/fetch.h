@@ -8,8 +8,8 @@
 // without serving them. Of each stream one answer counts: a complete one by its owner, else a
 // complete one by another ingester, else an incomplete one. Then it is named what is missing:
 // ingesters that did not answer, streams answered incompletely, and streams that are held but that
-// no ingester answered for. The caller turns that into an error or a marked partial answer
-// (fetch_verdict); nothing is left out silently. Differences between lists of members are named as
+// no ingester answered for. The caller turns that into an error or a marked answer (fetch_verdict);
+// nothing is left out silently. Differences between lists of members are named as
 // well: an ingester that another one was told of and this process was not, and two names for one
 // ingester.
 //
@@ -95,8 +95,9 @@ struct fetched {
     str *missing;  // "ingester-2", "stream 01J..."; each once
     size_t missing_count;
     size_t missing_cap;
-    size_t marks;  // how many of those only mark the answer and refuse nothing (fetch_mark)
-    err why;       // reason of the first missing name that is no mark
+    size_t marks;           // how many of those are marks (fetch_mark)
+    err why;                // reason of the first missing name that is no mark
+    err mark_why;           // reason of the first mark
     int64_t since_wall_ns;  // the first of them whose time is known is missing since; 0: not known
     struct fetched_away *away;  // of the last replies
     size_t away_count;
@@ -135,14 +136,15 @@ void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out);
 // once. They copy names: an object's name is its manifest's, which is released before the answer is
 // written.
 bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
+str fetch_stream_name(struct arena *a, id128 stream);
 bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
                        err *e) MUST_CHECK;
 bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e) MUST_CHECK;
 
-// Names something that may be missing and that asking again will not bring back (a lost data
-// directory): the answer is marked, and it is given even if the request did not allow a partial
-// one.
-bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e) MUST_CHECK;
+// Names something that is missing because nobody has it now: streams and data directories of
+// ingesters that are away, damaged logs. Asking again does not help, and the name says whose
+// profiles are not there. So it is a mark: by default (FETCH_MARKED) the answer is given.
+bool fetch_mark(struct arena *a, struct fetched *f, str name, const err *why, err *e) MUST_CHECK;
 
 // How many missing names are no marks.
 size_t fetch_lacking(const struct fetched *f);
@@ -153,8 +155,19 @@ str fetch_missing(struct arena *a, const struct fetched *f);
 // The first name, how many more there are, and what is wrong with them. Something is missing.
 str fetch_missing_first(struct arena *a, const struct fetched *f);
 
-// True if nothing is missing, or if the asker allows a partial answer and something came. Else
-// unavailable, naming what is missing; limits (resource_exhausted, out_of_range) and refusals of
-// the first ingester keep their code.
-bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial,
+// What the asker takes if something is missing: the header Flametree-Partial says it, else the
+// setting querier.incomplete.
+enum fetch_takes {
+    FETCH_MARKED,  // an answer that lacks nothing but marks: querier.incomplete: mark
+    FETCH_EXACT,   // none: Flametree-Partial: deny, or querier.incomplete: refuse
+    FETCH_ANY,     // whatever there is: Flametree-Partial: allow
+};
+
+// Is something missing for which the asker takes no answer?
+bool fetch_refuses(const struct fetched *f, enum fetch_takes takes);
+
+// True if nothing is missing, or if the asker takes such an answer; of FETCH_ANY something must
+// have come. Else unavailable, naming what is missing; limits (resource_exhausted, out_of_range)
+// and refusals of the first ingester keep their code.
+bool fetch_verdict(struct arena *a, const struct fetched *f, enum fetch_takes takes,
                    err *e) MUST_CHECK;

@@ -412,6 +412,8 @@ def test_files_of_a_log_that_are_gone_are_told(tmp_path):
         line = await_notice(f, "log.damaged", "cannot be read from the log any more")
         assert re.search(r"\b[1-5] acknowledged pushes", line), line
         assert f.metric("flametree_ingester_log_lost_profiles_total") >= 1
-        ask(f.server(), service).expect(503, "missing: ")
+        marked = ask(f.server(), service).expect(200)
+        assert marked.headers["Flametree-Exact"].startswith("partial=stream ") and marked.headers["Flametree-Missing"].startswith("stream "), marked.headers
+        ask(f.server(), service, **{"Flametree-Partial": "deny"}).expect(503, "missing: stream ")
         push(f.server(), service, pods=2)
         f.kill()  # (a clean end would be one as well)

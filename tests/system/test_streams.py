@@ -91,6 +91,7 @@ def test_a_stream_whose_node_vanished_is_named_until_its_loss_is_accepted(cluste
     with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "strict", "--storage.dir", os.path.join(cluster.folder, "data/store"), lists,
                    "--querier.incomplete=refuse", "--querier.wait_for_streams=0s", program="flametree-querier") as strict:
         ask(strict.server(), service).expect(503, "missing: stream ", code="unavailable")
+        ask(s, service, **{"Flametree-Partial": "deny"}).expect(503, "missing: stream ", code="unavailable")
         allowed = ask(strict.server(), service, **{"Flametree-Partial": "allow"}).expect(200)
         assert used["stream"] in allowed.headers["Flametree-Missing"], allowed.headers
     table = cli(any_one, "ls")
@@ -129,7 +130,8 @@ def test_times_before_all_streams_need_no_ingester(cluster):
     for m in cluster.ingesters():
         m.kill()
     assert exactness(s, service, **long_ago) == ("exact", 0)
-    ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
+    assert ask(s, service).expect(200).headers["Flametree-Missing"] == "ingester-1, ingester-2, ingester-3"
+    ask(s, service, **{"Flametree-Partial": "deny"}).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
 
 
 def test_a_registration_by_a_clock_that_was_wrong_promises_nothing(cluster, tmp_path):

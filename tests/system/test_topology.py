@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
 
 import pytest
 from client import CPU, PUSH, Pprof, now_ms, pb, select
@@ -36,8 +37,33 @@ def ask_in(s, service, headers, good):
     return reply
 
 
-def partial(s, service):
-    return ask(s, service, **{"Flametree-Partial": "allow"}).expect(200)
+ALLOW, DENY = {"Flametree-Partial": "allow"}, {"Flametree-Partial": "deny"}
+
+
+def marked(reply, *names):
+    """An answer that is given, and says that exactly these ingesters are missing and since when."""
+    reply.expect(200)
+    assert reply.headers["Flametree-Missing"] == ", ".join(names) and reply.headers["Flametree-Exact"].startswith("partial=" + names[0]), reply.headers
+    assert reply.headers["Flametree-Missing-Since"].endswith("Z"), reply.headers
+    return reply
+
+
+def every_kind(s, service):
+    """Name -> a question of that kind, which takes headers."""
+    base = {"profileTypeID": CPU, "labelSelector": select(service), **HOUR_AGO()}
+    times = HOUR_AGO()
+    path = lambda name, **kw: lambda h: s.call("GET", "/pyroscope/%s?%s" % (name, urlencode(kw)), headers=h)
+    rpc = lambda method, **kw: lambda h: s.query(method, h, **kw)
+    of = {"query": CPU + select(service), "from": "now-20m", "until": "now"}
+    sides = {side + k: v for side in ("left", "right") for k, v in (("Query", of["query"]), ("From", "now-20m"), ("Until", "now"))}
+    return {
+        "tree": rpc("SelectMergeStacktraces", **base), "pprof": rpc("SelectMergeProfile", **base), "series": rpc("SelectSeries", **base, step=15),
+        "heat map": rpc("SelectHeatmap", **base, step=60, queryType="HEATMAP_QUERY_TYPE_INDIVIDUAL"), "diff": rpc("Diff", left=base, right=base),
+        "spans": rpc("SelectMergeSpanProfile", **base, spanSelector=["00000000000000aa"]), "label names": rpc("LabelNames", matchers=[select(service)], **times),
+        "label values": rpc("LabelValues", name="pod", matchers=[select(service)], **times), "labels": rpc("Series", matchers=[select(service)], **times),
+        "types": rpc("ProfileTypes", **times), "stats": rpc("GetProfileStats"), "analysis": rpc("AnalyzeQuery", query=CPU + select(service), **times),
+        "render": path("render", **of), "render-diff": path("render-diff", **sides), "values": path("label-values", label="pod", query=select(service)),
+    }
 
 
 def loose_rows(c):
@@ -55,13 +81,38 @@ def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
     push_pods(s, service)
     assert all(m.metric("flametree_ingester_head_series") for m in cluster.ingesters()), "the pods are not spread"
     cluster["ingester-2"].kill()
-    ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
-    marked = partial(s, service)
-    assert marked.headers["Flametree-Missing"] == "ingester-2" and marked.headers["Flametree-Exact"].startswith("partial="), marked.headers
-    assert 0 < int(marked.headers["Flametree-Profiles"]) < PODS
+    before = {}
+    for headers in ({}, ALLOW, {}):
+        reply = marked(ask(s, service, **headers), "ingester-2")
+        assert reply.headers["Flametree-Exact"] == "partial=ingester-2 did not answer", reply.headers
+        before.setdefault("profiles", int(reply.headers["Flametree-Profiles"]))
+        assert 0 < int(reply.headers["Flametree-Profiles"]) == before["profiles"] < PODS
+    ask(s, service, **DENY).expect(503, "missing: ingester-2 (", code="unavailable")
     push_pods(s, service)  # others take what is its
     cluster.start()
     assert s.stacks(service) == {"main;work": 2 * PODS}
+
+
+def test_every_kind_of_query_is_marked_or_refused_alike(cluster):
+    s, service = cluster.server(), SERVICE
+    push_pods(s, service)
+    for kind, question in every_kind(s, service).items():
+        reply = question(DENY).expect(200)
+        assert "Flametree-Missing" not in reply.headers, (kind, reply.headers)
+    cluster["ingester-2"].kill()
+    for kind, question in every_kind(s, service).items():
+        for headers in ({}, ALLOW):
+            reply = question(headers)
+            assert reply.status == 200, (kind, reply)
+            marked(reply, "ingester-2")
+        question(DENY).expect(503, "missing: ingester-2 (", code="unavailable")
+    cluster["querier"].stop()
+    cluster["querier"].args.append("--querier.incomplete=refuse")
+    cluster["querier"].start()
+    s = cluster.server()
+    for question in every_kind(s, service).values():
+        question({}).expect(503, "missing: ingester-2 (", code="unavailable")
+        marked(question(ALLOW), "ingester-2")
 
 
 def test_an_ingester_that_never_ran_is_not_missed():
@@ -90,9 +141,10 @@ def test_without_any_ingester_nothing_is_accepted_and_only_the_store_answers(clu
         m.kill()
     reply = push_pods(s, service, expected=503)
     assert reply.json()["code"] == "unavailable" and "ingester" in reply.message(), reply
-    ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
-    left = ask(s, service, **{"Flametree-Partial": "allow"}).expect(200)
-    assert left.headers["Flametree-Missing"] == "ingester-1, ingester-2, ingester-3" and left.headers["Flametree-Profiles"] == "0"
+    for headers in ({}, ALLOW):
+        left = marked(ask(s, service, **headers), "ingester-1", "ingester-2", "ingester-3")
+        assert left.headers["Flametree-Profiles"] == "0"
+    ask(s, service, **DENY).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
     cluster.start()
     assert s.stacks(service) == {}
 
@@ -102,10 +154,10 @@ def test_an_ingester_that_hangs_is_said_in_time(cluster):
     push_pods(s, service)
     cluster["ingester-1"].signal(signal.SIGSTOP)
     try:
-        late = ask_in(s, service, {}, lambda reply: "ingester-1" in reply.message())
+        late = ask_in(s, service, DENY, lambda reply: "ingester-1" in reply.message())
         assert late.status in (503, 504) and "ingester-1" in late.message(), late
-        marked = ask_in(s, service, {"Flametree-Partial": "allow"}, lambda reply: reply.headers.get("Flametree-Missing") == "ingester-1").expect(200)
-        assert marked.headers["Flametree-Missing"] == "ingester-1", marked.headers
+        for headers in ({}, ALLOW):
+            marked(ask_in(s, service, headers, lambda reply: reply.headers.get("Flametree-Missing") == "ingester-1"), "ingester-1")
     finally:
         cluster["ingester-1"].signal(signal.SIGCONT)
     assert s.stacks(service) == {"main;work": PODS}
@@ -137,10 +189,9 @@ def test_an_ingester_at_a_new_address_is_found_by_its_registration(cluster):
     moved.args += ["--internal.listen", cluster.host + ":4173"]
     moved.start()
     def found():
-        reply = ask(s, service)
-        if reply.status == 503:  # it does not count as dead yet at its old address
-            reply.expect(503, "missing: ingester-2", code="unavailable")
-        return reply.status == 200 and reply.headers["Flametree-Exact"] == "exact"
+        reply = ask(s, service).expect(200)
+        exact = reply.headers["Flametree-Exact"] == "exact"
+        return exact or not marked(reply, "ingester-2")  # it does not count as dead yet at its old address
     await_("its new address to be asked", found)
     push_pods(s, service)
     for name in ("querier", "distributor"):

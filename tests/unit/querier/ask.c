@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/querier/ask.h"
 
-void ask_open(struct ask *k, struct head *heads, size_t n)
+char *ask_text(const char *text)
 {
-    memset(k, 0, sizeof *k);
+    union {
+        const char *in;
+        char *out;
+    } u = {text};
+    return u.out;
+}
+
+static void load(struct ask *k, const char *flag)
+{
     static const struct config_section *sections[2];
     sections[0] = querier.config;
     sections[1] = &limits_section;
     k->config = config_new(sections, COUNT(sections));
     struct config_args args;
     char program[] = "test";
-    char *argv[] = {program, NULL};
-    assert_ok(config_load(k->config, 1, argv, &args, e));
+    char *argv[] = {program, ask_text(flag), NULL};
+    assert_ok(config_load(k->config, flag ? 2 : 1, argv, &args, e));
+    k->state.config = k->config;
+}
+
+void ask_open(struct ask *k, struct head *heads, size_t n)
+{
+    memset(k, 0, sizeof *k);
+    load(k, NULL);
     k->heads = (struct heads){heads, n, &k->asked};
     k->state = (struct querier_state){.config = k->config,
                                       .ask = heads_ask,
@@ -19,6 +34,12 @@ void ask_open(struct ask *k, struct head *heads, size_t n)
     buf_init(&k->out, NULL, 1 << 26);
     req_init(&k->x.req, RANK_PUBLIC, NULL, 1 << 26, 0);
     k->x.req.tenant = S("t");
+}
+
+void ask_set(struct ask *k, const char *flag)
+{
+    config_free(k->config);
+    load(k, flag);
 }
 
 void ask_close(struct ask *k)
@@ -74,13 +95,4 @@ const char *ask_said(const struct ask *k, const char *header)
 {
     str value = http_headers_get(&k->x.answer_headers, header);
     return value.p ? value.p : "";
-}
-
-char *ask_text(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } u = {text};
-    return u.out;
 }

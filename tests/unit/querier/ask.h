@@ -28,6 +28,8 @@ void ask_close(struct ask *k);
 
 // Forgets the last request; a new one may differ in headers and tenant.
 void ask_again(struct ask *k);
+// From now on with this one flag, such as "--querier.incomplete=refuse".
+void ask_set(struct ask *k, const char *flag);
 void ask_header(struct ask *k, const char *name, const char *value);
 
 // Runs a request; false with k->fault. The answer is k->out.

@@ -122,11 +122,11 @@ static void the_silent_are_named(void **state)
     // The stream that one holds for two is named by its owner.
     assert_true(str_is(fetch_missing(&arena, &f), "two"));
     err fault = {0};
-    assert_false(fetch_verdict(&arena, &f, false, &fault));
+    assert_false(fetch_verdict(&arena, &f, FETCH_MARKED, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
     assert_string_equal(fault.msg,
                         "the answer would be incomplete, missing: two (connection refused)");
-    assert_ok(fetch_verdict(&arena, &f, true, e));
+    assert_ok(fetch_verdict(&arena, &f, FETCH_ANY, e));
 }
 
 static void a_partial_answer_needs_a_part(void **state)
@@ -137,7 +137,7 @@ static void a_partial_answer_needs_a_part(void **state)
     struct fetched f = {0};
     assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
     err fault = {0};
-    assert_false(fetch_verdict(&arena, &f, true, &fault));
+    assert_false(fetch_verdict(&arena, &f, FETCH_ANY, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
 }
 
@@ -162,7 +162,7 @@ static void codes_that_tell_something_are_kept(void **state)
         struct fetched f = {0};
         assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
         err fault = {0};
-        assert_false(fetch_verdict(&arena, &f, false, &fault));
+        assert_false(fetch_verdict(&arena, &f, FETCH_MARKED, &fault));
         assert_int_equal(fault.code, rows[i].wanted);
     }
 }
@@ -220,9 +220,56 @@ static void a_lost_data_directory_marks_and_refuses_nothing(void **state)
         assert_int_equal(f.missing_count, n);
         assert_int_equal(fetch_lacking(&f), n - 1);
         assert_true(str_contains(fetch_missing(&arena, &f), S("one: data directory 01J")));
-        assert_int_equal(fetch_verdict(&arena, &f, false, &fault), n == 1);
+        assert_int_equal(fetch_verdict(&arena, &f, FETCH_MARKED, &fault), n == 1);
         assert_string_equal(f.why.msg, n == 1 ? "" : "away");
+        // Who asks for all or nothing is refused, and told the reason.
+        assert_false(fetch_verdict(&arena, &f, FETCH_EXACT, &fault));
+        assert_int_equal(fault.code, ERR_UNAVAILABLE);
+        assert_non_null(strstr(fault.msg, n == 1 ? "(what was acknowledged there" : "(away)"));
     }
+}
+
+// A log that is damaged stays so: what there is of the stream is given, and the stream is named.
+static void a_damaged_stream_marks(void **state)
+{
+    (void)state;
+    static const struct said said[] = {{1, "one", false, true, 7}};
+    struct head_reply v[] = {reply("one", said, 1)};
+    struct fetched f = {0};
+    err fault = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){.v = v, .n = 1}, &f, e));
+    assert_int_equal(profiles_of(&f), 7);
+    assert_ok(fetch_verdict(&arena, &f, FETCH_MARKED, e));
+    assert_ok(fetch_verdict(&arena, &f, FETCH_ANY, e));
+    assert_false(fetch_verdict(&arena, &f, FETCH_EXACT, &fault));
+    assert_string_equal(fault.msg,
+                        "the answer would be incomplete, missing: stream "
+                        "00000000000000000000000001 (ingester one has not recovered it yet)");
+    assert_true(str_is(fetch_missing_first(&arena, &f), "stream 00000000000000000000000001"));
+}
+
+// An ingester that is away is a mark, and the answer says that it did not answer.
+static void an_ingester_that_is_away_marks_by_its_name(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "connection refused"};
+    static const err full = {ERR_RESOURCE_EXHAUSTED, "too large"};
+    struct fetched f = {0};
+    err fault = {0};
+    assert_ok(fetch_mark(&arena, &f, S("two"), &down, e));
+    assert_ok(fetch_mark(&arena, &f, S("two"), &down, e));
+    assert_int_equal(f.marks, 1);
+    assert_true(str_is(fetch_missing_first(&arena, &f), "two did not answer"));
+    assert_false(fetch_refuses(&f, FETCH_MARKED) || fetch_refuses(&f, FETCH_ANY));
+    assert_true(fetch_refuses(&f, FETCH_EXACT));
+    assert_false(fetch_verdict(&arena, &f, FETCH_EXACT, &fault));
+    assert_non_null(strstr(fault.msg, "missing: two (connection refused)"));
+    // What is no mark gives the reason, and refuses.
+    assert_ok(fetch_miss(&arena, &f, S("three"), &full, e));
+    assert_true(fetch_refuses(&f, FETCH_MARKED) && !fetch_refuses(&f, FETCH_ANY));
+    assert_false(fetch_verdict(&arena, &f, FETCH_MARKED, &fault));
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(fault.msg, "missing: two, three (too large)"));
 }
 
 static void member_lists_that_differ_are_said(void **state)
@@ -383,6 +430,8 @@ int main(void)
         ARENA_TEST(codes_that_tell_something_are_kept),
         ARENA_TEST(damaged_replies_count_as_missing),
         ARENA_TEST(a_lost_data_directory_marks_and_refuses_nothing),
+        ARENA_TEST(a_damaged_stream_marks),
+        ARENA_TEST(an_ingester_that_is_away_marks_by_its_name),
         ARENA_TEST(member_lists_that_differ_are_said),
         ARENA_TEST(replies_say_which_streams_they_speak_for),
         ARENA_TEST(who_is_away_is_noted_if_streams_say_what_is_needed),

@@ -131,7 +131,7 @@ static struct outcome ask_standing(struct world *w, bool may_be_partial)
                        .x = &k.x,
                        .arena = &k.x.req.arena,
                        .config = config_section(k.config, "querier"),
-                       .may_be_partial = may_be_partial};
+                       .takes = may_be_partial ? FETCH_ANY : FETCH_MARKED};
     w->still = true;
     o.ok = answer_read(&a, &the_question, &got, &o.why);
     for (size_t i = 0; o.ok && i < got->totals.n; i++)

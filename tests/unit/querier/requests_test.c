@@ -45,7 +45,6 @@ static struct head heads[] = {
     {.member = "one", .rows = first_rows, .row_count = COUNT(first_rows), .stream = 1},
     {.member = "two", .rows = second_rows, .row_count = COUNT(second_rows), .stream = 2},
 };
-static const err down = {ERR_UNAVAILABLE, "connection refused"};
 
 static int open_two(void **state)
 {
@@ -646,39 +645,6 @@ static void several_tenants_are_added_up(void **state)
     }
 }
 
-static void a_silent_ingester_is_an_error_or_a_mark(void **state)
-{
-    struct ask *k = *state;
-    merge_request m = merge_of("{}");
-    heads[1].fault = &down;
-    assert_false(ask_run(k, stacktraces_merge, &m.base));
-    assert_int_equal(k->fault.code, ERR_UNAVAILABLE);
-    assert_non_null(strstr(k->fault.msg, "missing: two"));
-    ask_again(k);
-    ask_header(k, "flametree-partial", "allow");
-    assert_true(merge_ok(k, &m)->flamegraph->total == 7);
-    assert_string_equal(ask_said(k, "flametree-missing"), "two");
-    assert_string_equal(ask_said(k, "flametree-exact"), "partial=two did not answer");
-    heads[0].fault = &down;
-    ask_again(k);
-    ask_header(k, "flametree-partial", "allow");
-    assert_false(ask_run(k, stacktraces_merge, &m.base));
-    assert_int_equal(k->fault.code, ERR_UNAVAILABLE);
-}
-
-static void a_recovering_ingester_is_an_error_or_a_mark(void **state)
-{
-    struct ask *k = *state;
-    merge_request m = merge_of("{}");
-    heads[1].recovering = true;
-    assert_false(ask_run(k, stacktraces_merge, &m.base));
-    assert_int_equal(k->fault.code, ERR_UNAVAILABLE);
-    ask_again(k);
-    ask_header(k, "flametree-partial", " Allow ");
-    assert_true(merge_ok(k, &m)->flamegraph->total == 15);
-    assert_string_equal(ask_said(k, "flametree-missing"), "stream 00000000000000000000000002");
-}
-
 static void deadline_and_cancel_end_a_query(void **state)
 {
     struct ask *k = *state;
@@ -784,8 +750,6 @@ int main(void)
         TEST(stats_tell_from_when_to_when),
         TEST(version_is_one),
         TEST(several_tenants_are_added_up),
-        TEST(a_silent_ingester_is_an_error_or_a_mark),
-        TEST(a_recovering_ingester_is_an_error_or_a_mark),
         TEST(deadline_and_cancel_end_a_query),
         TEST(queries_survive_any_failed_allocation),
     };
