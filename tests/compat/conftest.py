@@ -1,5 +1,6 @@
 """Real clients, got once into build/compat in the versions that go.sum, requirements.txt and package-lock.json name, and
-the servers that all cases share: one process, and the processes of deploy/examples."""
+the servers that all cases share: one process, and the processes of deploy/examples. In a bucket, with the log in it and
+members found by name, if the environment says so (tests/lib/flametree.py)."""
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import time
 
 import pytest
 from client import Server
-from flametree import TOPOLOGIES, deploy
+from flametree import BY_NAME, TOPOLOGIES, deploy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "../..")
@@ -33,6 +34,10 @@ ATTEMPTS, PAUSE_SECONDS = 3, 5
 def server(request):
     with deploy(request.param, "--runtime_config.file=" + os.path.join(HERE, "overrides.yaml")) as f:
         yield f
+        if os.environ.get("FLAMETREE_INGESTER_LOG") == "object":
+            assert f.metric("flametree_ingester_log_objects_total"), "the log is not in the store"
+        if BY_NAME and request.param == "cluster":
+            assert f.own_dns.asked, "members are not found by name"
 
 
 @pytest.fixture

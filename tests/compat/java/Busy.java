@@ -24,6 +24,7 @@ public class Busy {
     static volatile long sink;
     static volatile Object kept;
     static final Object LOCK = new Object();
+    static volatile boolean held;
 
     static long usedMillis() {
         return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() / 1_000_000;
@@ -47,14 +48,16 @@ public class Busy {
 
     static void holdLock(long milliseconds) {
         synchronized (LOCK) {
+            held = true;
             burnHotLoop(milliseconds);
         }
     }
 
     static void waitForLock() throws InterruptedException {
         Thread holder = new Thread(() -> holdLock(300));
+        held = false;
         holder.start();
-        Thread.sleep(100);
+        while (!held) Thread.sleep(1);
         synchronized (LOCK) {
             sink++;
         }
