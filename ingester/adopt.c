@@ -38,6 +38,7 @@ struct passed {
     id128 stream;
     uint64_t until_mono_ns;
     bool adopted;
+    bool damaged;  // an object was damaged: once all had a turn, the rest of it is read
 };
 
 #define PASSED_MAX 256
@@ -322,6 +323,15 @@ static size_t room(const struct ingester *in)
     return limit > used ? (limit - used) / HEAD_TIMES : 0;
 }
 
+// How many ingesters take turns, this one with them.
+static size_t turns(const struct look *l)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < l->member_count; i++)
+        n += l->members[i].alive && !str_eq(l->members[i].id, me(l->a)->node);
+    return n;
+}
+
 static void give_back(struct ingester *in, id128 stream, struct cut **cuts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -331,13 +341,14 @@ static void give_back(struct ingester *in, id128 stream, struct cut **cuts, size
     wal_let_go(in->wal, stream);
 }
 
-bool adopt_take_over(struct ingester *in, id128 stream, size_t *n, err *e)
+bool adopt_take_over(struct ingester *in, id128 stream, bool damaged, size_t *n, err *e)
 {
+    const struct wal_terms terms = {.most_bytes = room(in), .damaged = damaged};
     struct cut **cuts = NULL;
     struct arena arena;
     arena_init(&arena, NULL, WORK_MAX);
     head_adopts(in->head);
-    bool ok = wal_adopt(in->wal, stream, room(in), &arena, &cuts, n, e);
+    bool ok = wal_adopt(in->wal, stream, &terms, &arena, &cuts, n, e);
     FAULT("adopt.found");
     if (ok && !replay_adopted(in, cuts, *n, e)) {
         give_back(in, stream, cuts, *n);
@@ -354,24 +365,21 @@ bool adopt_take_over(struct ingester *in, id128 stream, size_t *n, err *e)
 }
 
 // One that is not adopted is not looked at again before all ingesters had a turn.
-static void note_passed(struct look *l, id128 stream, bool adopted)
+static void note_passed(struct look *l, id128 stream, bool adopted, bool damaged)
 {
     struct adopt *a = l->a;
     struct passed *p = find_passed(a, stream);
-    size_t live = 0;
-    for (size_t i = 0; i < l->member_count; i++)
-        live += l->members[i].alive;
     if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
     if (!p) return;
-    *p = (struct passed){.stream = stream, .adopted = adopted};
-    if (!adopted) p->until_mono_ns = clock_mono_ns() + MAX(live, 1) * (uint64_t)TURN_NS;
+    *p = (struct passed){.stream = stream, .adopted = adopted, .damaged = damaged};
+    if (!adopted) p->until_mono_ns = clock_mono_ns() + turns(l) * (uint64_t)TURN_NS;
 }
 
 static void pass(struct look *l, const struct registered_stream *s, const err *why)
 {
     char stream[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    note_passed(l, s->stream, false);
+    note_passed(l, s->stream, false, why->code == ERR_DATA_LOSS);
     ulid_print(s->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
     log_warn(NULL, "stream.not_adopted", "stream=%s fault=%s then=\"%s\"", stream,
@@ -386,11 +394,14 @@ static void adopt_one(struct look *l, const struct registered_stream *s)
     char node[LOG_QUOTE_MAX];
     err e = {0};
     size_t cuts = 0;
-    if (!adopt_take_over(a->in, s->stream, &cuts, &e)) {
+    // Another one that is alive may be able to read what this one cannot.
+    const struct passed *p = find_passed(a, s->stream);
+    bool damaged = (p && p->damaged) || turns(l) == 1;
+    if (!adopt_take_over(a->in, s->stream, damaged, &cuts, &e)) {
         if (!duty_is_over(a->in)) pass(l, s, &e);
         return;
     }
-    note_passed(l, s->stream, true);
+    note_passed(l, s->stream, true, false);
     ulid_print(s->stream, stream);
     metric_add(&ingester_adopted, 1);
     log_info(NULL, "stream.adopted", "stream=%s node=%s cuts=%zu took_ms=%" PRIu64, stream,
@@ -433,7 +444,7 @@ static bool adopt_due(struct look *l, err *e)
         bool is = false;
         if (is_left(l, s)) {
             if (!stream_unregister(a->in->process->store, l->req, s->stream, e)) return false;
-            note_passed(l, s->stream, false);
+            note_passed(l, s->stream, false, false);
             continue;
         }
         if (!is_due(l, s, scratch) || !adopt_may(a->in)) continue;
@@ -537,7 +548,7 @@ static void release(struct adopt *a)
 bool adopt_start(struct ingester *in, struct adopt **out, err *e)
 {
     *out = NULL;
-    if (!in->streams || strcmp(ingester_settings(in)->log, "object") != 0) return true;
+    if (!in->streams || !wal_is_remote(in->wal)) return true;
     struct adopt *a = mem_must(sizeof *a);
     a->in = in;
     a->sweep_mono_ns = clock_mono_ns() + SWEEP_NS;

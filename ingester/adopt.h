@@ -18,8 +18,9 @@
 //
 // What may go wrong:
 //
-//     no memory (4), or the head of     It is let go, and is the next one's turn. Of an object that
-//     an object is damaged              is damaged elsewhere the rest is read (wal_read.c), and
+//     no memory (4), or the head of     It is let go, and is the next one's turn. When all had a
+//     an object is damaged              turn at a damaged one, its rest is read, as that of an
+//                                       object which is damaged elsewhere (wal_read.c), and
 //                                       answers for the stream are not complete.
 //     two adopt it (3)                  Both have all of it, and one answer for each stream counts.
 //                                       Names of parts decide who flushes what (flush.h).
@@ -39,10 +40,11 @@ struct ingester;
 bool adopt_start(struct ingester *in, struct adopt **out, err *e) MUST_CHECK;
 void adopt_stop(struct adopt *a);  // NULL is fine
 
-// Step 4 by itself; the thread does it when a stream is due, and tests whenever they like. *n: how
+// Step 4 by itself; the thread does it when a stream is due, and tests whenever they like. damaged:
+// an object that cannot be read is left out (wal_terms), otherwise the stream is not taken. *n: how
 // many cuts it has. May not run when the log is not open (adopt_may), or twice at once.
 bool adopt_may(struct ingester *in);
-bool adopt_take_over(struct ingester *in, id128 stream, size_t *n, err *e) MUST_CHECK;
+bool adopt_take_over(struct ingester *in, id128 stream, bool damaged, size_t *n, err *e) MUST_CHECK;
 
 // Appends the fields of a StreamsResponse that say which processes were seen lately.
 void adopt_put(struct adopt *a, struct buf *out);

@@ -96,7 +96,8 @@ static void set_gauges(void *arg)
     metric_set(&ingester_log_bytes, (int64_t)w.bytes);
     metric_set(&ingester_log_limit, (int64_t)c->log_disk);
     metric_set(&ingester_log_waiting, (int64_t)w.waiting);
-    metric_set(&ingester_log_waiting_limit, is_in_store(c) ? (int64_t)c->log_waiting_bytes : 0);
+    metric_set(&ingester_log_waiting_limit,
+               wal_is_remote(in->wal) ? (int64_t)c->log_waiting_bytes : 0);
     count_streams(in);
     if (in->flush) flush_gauges(in->flush);
     streams_gauges(in->streams);
@@ -118,12 +119,32 @@ static void release(struct ingester *in)
     mem_must_free(in);
 }
 
+// A store takes that long for an object, with some of its bad moments.
+#define PUT_MARGIN_NS (1 * NS_PER_S)
+
+// A push waits in the log for log_linger and a creation. Known only where both services run in one
+// process.
+static bool check_linger(const struct config *config, const struct ingester_config *c, err *e)
+{
+    int64_t timeout = 0;
+    if (!is_in_store(c) ||
+        !config_other_duration(config, S("distributor"), S("append_timeout"), &timeout) ||
+        timeout >= c->log_linger + PUT_MARGIN_NS)
+        return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "distributor.append_timeout is %" PRId64 " ms, but must be at least 1 s longer "
+                   "than ingester.log_linger, which is %" PRId64 " ms: a push waits that long for "
+                   "others, and then for the store",
+                   timeout / NS_PER_MS, c->log_linger / NS_PER_MS);
+}
+
 // A log that grew up to the reserve must open again after a crash. RocksDB may be writing its
 // buffers to the disk when pushes are refused, and writes them once more when it opens: twice
 // log_memory.
 static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
+    if (!check_linger(config, c, e)) return false;
     if (!is_in_store(c) && strcmp(c->log, "local") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "ingester.log is '%s', but must be local or object",
                        c->log);
@@ -134,58 +155,71 @@ static bool check(const struct config *config, err *e)
                    (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
 }
 
-// The log of the other kind must be empty: nobody would read it.
-static bool other_is_empty(const struct ingester *in, bool in_store, err *e)
+static const char *kind_text(bool in_store)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", in->dir, in_store ? "CURRENT" : "STREAMS");
-    if (!file_exists(path)) return true;
+    return in_store ? "object" : "local";
+}
+
+static struct wal_options options_of(const struct ingester *in, bool in_store)
+{
     const struct ingester_config *c = ingester_settings(in);
     struct wal_options o = {.dir = in->dir,
                             .owner = in->process->id,
                             .memory = in->process->memory,
-                            .buffers = c->log_memory,
-                            .store = in_store ? NULL : in->process->store};
-    bool reads = in_store || in->process->store;
-    struct wal *other = reads ? wal_open(&o, e) : NULL;
-    if (reads && (!other || !wal_find(other, e))) {
-        wal_close(other);
-        return false;
-    }
-    size_t cuts = other ? wal_cuts(other, NULL, 0) : 1;
-    wal_close(other);
-    return cuts == 0 ||
-           err_set(e, ERR_FAILED_PRECONDITION,
-                   "the log that this ingester kept %s has profiles that are not "
-                   "flushed: start once more with ingester.log: %s, and stop it, which "
-                   "flushes them",
-                   in_store ? "on disk" : "in the object store", in_store ? "local" : "object");
-}
-
-static struct wal *open_log(const struct ingester *in, err *e)
-{
-    const struct ingester_config *c = ingester_settings(in);
-    const struct process *p = in->process;
-    bool in_store = is_in_store(c);
-    struct wal_options o = {.dir = in->dir,
-                            .owner = p->id,
-                            .memory = p->memory,
                             .buffers = c->log_memory,
                             .cut_bytes = c->cut_bytes,
                             .cut_age_ns = c->cut_age,
                             .keep_ns = c->head_age,
                             .disk_reserve = c->disk_reserve,
                             .disk_max = c->log_disk};
-    if (in_store && !p->store) {
-        err_set(e, ERR_FAILED_PRECONDITION, "ingester.log is object, and there is no object store");
-        return NULL;
-    }
     if (in_store) {
-        o.store = p->store;
+        o.store = in->process->store;
         o.linger_ns = c->log_linger;
         o.waiting_max = (size_t)c->log_waiting_bytes;
     }
-    return other_is_empty(in, in_store, e) ? wal_open(&o, e) : NULL;
+    return o;
+}
+
+// Whether a process that kept its log in that place left something there that is not flushed.
+static bool is_left(const struct ingester *in, bool in_store, bool *left, err *e)
+{
+    char path[PATH_MAX];
+    *left = false;
+    snprintf(path, sizeof path, "%s/%s", in->dir, in_store ? "STREAMS" : "CURRENT");
+    if (!file_exists(path)) return true;
+    if (in_store && !in->process->store) {
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "this ingester kept its log in an object store, and there is none now: "
+                       "profiles in it may not be flushed");
+    }
+    const struct wal_options o = options_of(in, in_store);
+    struct wal *w = wal_open(&o, e);
+    bool ok = w && wal_find(w, e);
+    *left = ok && wal_cuts(w, NULL, 0) > 0;
+    wal_close(w);
+    return ok;
+}
+
+// Every log is read, whatever is configured. What the other place still holds is flushed by an
+// ingester that keeps its log there; so the setting waits for the next start after a clean stop.
+static struct wal *open_log(const struct ingester *in, err *e)
+{
+    bool in_store = is_in_store(ingester_settings(in));
+    bool left = false;
+    if (in_store && !in->process->store) {
+        err_set(e, ERR_FAILED_PRECONDITION, "ingester.log is object, and there is no object store");
+        return NULL;
+    }
+    if (!is_left(in, !in_store, &left, e)) return NULL;
+    const struct wal_options o = options_of(in, left ? !in_store : in_store);
+    struct wal *w = wal_open(&o, e);
+    if (w && left) {
+        notice_raise(in->process->notices, "log.other", str_of(in->process->id), NOTICE_FOREVER,
+                     "ingester.log is %s, but this ingester goes on with its log of kind %s, which "
+                     "has profiles that are not flushed; stop it, which flushes them, and start it",
+                     kind_text(in_store), kind_text(!in_store));
+    }
+    return w;
 }
 
 static bool start(const struct process *process, void **self, err *e)

@@ -92,8 +92,7 @@ static struct store *store_of(const struct streams *s)
 
 static uint32_t log_of(const struct ingester *in)
 {
-    bool in_store = strcmp(ingester_settings(in)->log, "object") == 0;
-    return in_store ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
+    return wal_is_remote(in->wal) ? STREAM_LOG_OBJECT : STREAM_LOG_LOCAL;
 }
 
 // ---- other directories of this id
@@ -249,6 +248,24 @@ static size_t keep_lost(struct streams *s, struct arena *a, struct lost *v, size
     return kept;
 }
 
+// An ingester with its log on disk does not read those in the store.
+static void tell_left(const struct streams *s, const struct registered *list)
+{
+    struct notices *notices = s->in->process->notices;
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++)
+        n += list->v[i].log == STREAM_LOG_OBJECT && str_eq(list->v[i].node, me(s)->node);
+    if (log_of(s->in) == STREAM_LOG_OBJECT || n == 0) {
+        notice_end(notices, "log.left", me(s)->node);
+        return;
+    }
+    notice_raise(notices, "log.left", me(s)->node, NOTICE_FOREVER,
+                 "%zu streams of this node are in the object store, and ingester.log is local: an "
+                 "ingester with ingester.log: object takes them over; if there is none, start this "
+                 "one with that, and stop it, which flushes them",
+                 n);
+}
+
 static bool list(struct streams *s, struct req *r, bool *done, err *e)
 {
     struct registered list;
@@ -263,6 +280,7 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
     s->list = list;
     lock_give(&s->lock);
     registered_release(&former);
+    tell_left(s, &s->list);
     // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);

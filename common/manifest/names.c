@@ -242,6 +242,20 @@ str name_log_object(struct arena *a, id128 stream, uint64_t number)
     return arena_printf(a, "v1/log/%s/%016" PRIx64, text, number);
 }
 
+str name_damaged(struct arena *a, id128 stream)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/damaged/%s/", text);
+}
+
+str name_damaged_object(struct arena *a, id128 stream, uint64_t number)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/damaged/%s/%016" PRIx64, text, number);
+}
+
 bool name_log_number(str text, uint64_t *number)
 {
     uint64_t v = 0;

@@ -7,6 +7,7 @@
 //     v1/closed/<tenant>                                          this tenant is being deleted
 //     v1/streams/<stream>                                         registered streams (stream.h)
 //     v1/log/<stream>/<number>                                    logs of ingesters that have them
+//     v1/damaged/<stream>/<number>                                kept of damaged ones
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
 //     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
@@ -76,6 +77,10 @@ str name_logs(void);                          // prefix
 str name_log(struct arena *a, id128 stream);  // prefix
 str name_log_object(struct arena *a, id128 stream, uint64_t number);
 bool name_log_number(str text, uint64_t *number) MUST_CHECK;  // the part behind the stream
+
+// Copies of such objects that are kept, because they are damaged, or one of their cut is.
+str name_damaged(struct arena *a, id128 stream);  // prefix
+str name_damaged_object(struct arena *a, id128 stream, uint64_t number);
 
 // Pieces of names: each takes its piece from the front of *rest; false, and *rest unchanged, if
 // that begins otherwise.

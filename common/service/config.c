@@ -392,6 +392,21 @@ const void *config_section(const struct config *c, const char *name)
     return known ? s->structs[at] : NULL;
 }
 
+bool config_other_duration(const struct config *c, str section, str key, int64_t *ns)
+{
+    const struct snapshot *s = atomic_load_explicit(&c->current, memory_order_acquire);
+    size_t at = 0;
+    size_t number = 0;
+    size_t first = 0;
+    if (!section_find(c, section, &at, &first)) return false;
+    bool known = row_find(c, section, key, &number);
+    assert(s && known);
+    const struct config_row *row = &c->sections[at]->rows[number - first];
+    assert(row->type == CONFIG_T_DURATION);
+    memcpy(ns, (const char *)s->structs[at] + row->offset, sizeof *ns);
+    return true;
+}
+
 void config_set_tenants(struct config *c, struct tenants *t)
 {
     assert(!t || !c->tenants);

@@ -129,6 +129,10 @@ bool config_reload(struct config *c, err *e) MUST_CHECK;
 // need no reference counts. Any thread.
 const void *config_section(const struct config *c, const char *name);
 
+// A duration of another service, to be compared with an own setting. False: this process does not
+// have that service.
+bool config_other_duration(const struct config *c, str section, str key, int64_t *ns);
+
 // The limits of tenants for this config (tenant.h), or NULL. To be set before other threads read.
 struct tenants;
 void config_set_tenants(struct config *c, struct tenants *t);

@@ -193,7 +193,7 @@ static bool is_hidden(struct flush *f, struct req *r, struct inspection *l,
 static bool may_be_adopted(const struct flush *f, const struct closed_cut *c)
 {
     int64_t age = MAX(clock_boot_ns() - c->newest_boot_ns, clock_wall_ns() - c->opened_wall_ns);
-    return age > ASLEEP_NS && strcmp(ingester_settings(f->in)->log, "object") == 0;
+    return age > ASLEEP_NS && wal_is_remote(f->in->wal);
 }
 
 // Until all rows of the piece are in the store. The piece is the caller's.

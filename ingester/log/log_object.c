@@ -210,6 +210,17 @@ bool log_object_decode_head(str bytes, id128 stream, uint64_t number, struct log
     return head_from(&r, bytes, stream, number, h, e);
 }
 
+bool log_object_is_foreign(str bytes)
+{
+    struct pb_reader r = pb_reader(bytes);
+    if (bytes.n == 0 || bytes.p[0] != (FORMAT << 3 | PB_VARINT) || !expect(&r, FORMAT, PB_VARINT) ||
+        r.number == LOG_FORMAT || !expect(&r, HEAD, PB_BYTES))
+        return false;
+    const char *check = (const char *)r.at;
+    return expect(&r, HEAD_CHECK, PB_FIXED32) && (const char *)r.at == check + 5 &&
+           is_right(&r, bytes.p);
+}
+
 // One entry, whose cut must be the head's.
 static bool read_entry(str message, uint64_t *cut, struct log_object_entry *x)
 {

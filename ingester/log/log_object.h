@@ -67,6 +67,10 @@ bool log_object_end(struct log_object_packer *p, err *e) MUST_CHECK;
 bool log_object_decode_head(str bytes, id128 stream, uint64_t number, struct log_object_head *h,
                             err *e) MUST_CHECK;
 
+// Whether an object that cannot be read seems to be of another format, and not damaged: its
+// beginning matches its check.
+bool log_object_is_foreign(str bytes);
+
 // The whole object. *o borrows from the bytes. data_loss.
 bool log_object_decode(str bytes, id128 stream, uint64_t number, struct log_object *o,
                        err *e) MUST_CHECK;

@@ -38,6 +38,11 @@
 // So a reader drops a cut of which an object is missing, or vanishes while he reads it, and does
 // not name it in any answer: its rows are in the store, and he has only some of them.
 //
+// Damage. An object that cannot be read is there all the same: the cut that it is in stays whole,
+// but for its entries, which the reader counts as lost. Where its head is damaged, its neighbours
+// tell which cut that is, or may be (object_log_read.c). Before a cut that lacks entries is deleted
+// it is copied to v1/damaged/<stream>/, for a person to look at.
+//
 // Threads: what has a struct is used by one at a time.
 #pragma once
 
@@ -117,17 +122,22 @@ struct object_log_cut {
     int64_t opened_ns;  // wall clock of its first entry
     int64_t newest_ns;  // and of its last object
     bool whole;         // false: it is covered, and what is left of it is being deleted
+    bool damaged;       // heads of objects in it are damaged. Not covered, whatever `whole` says
 };
 
 struct object_log_survey {
     struct object_log_cut *cuts;  // in order
     size_t n;
-    uint64_t top;  // the highest number; 0: there is none
-    bool sealed;   // it is a seal. Whether that holds, object_log_seal tells
+    uint64_t top;    // the highest number; 0: there is none
+    bool sealed;     // it is a seal. Whether that holds, object_log_seal tells
+    size_t damaged;  // how many heads are damaged, of objects that are not covered
+    size_t cutless;  // of these, how many are in no cut that can be read
+    uint64_t bad;    // the number of the first
+    err why;         // and what is wrong with it, with its name
 };
 
 // Lists the objects of a stream and reads their heads. *out is the arena's. Fails with
-// data_loss, which names the object, if one is damaged or the objects do not follow each other.
+// data_loss if the objects do not follow each other.
 bool object_log_look(struct store *s, struct req *r, struct arena *a, id128 stream,
                      struct object_log_survey *out, err *e) MUST_CHECK;
 
@@ -164,7 +174,8 @@ struct object_log_shelf {
         uint64_t last;
         int64_t until_boot_ns;  // it stays until then
         bool covered;
-        bool begun;  // its first object is gone
+        bool begun;    // its first object is gone
+        bool damaged;  // it lacks entries, and is to be kept (object_log_keep)
     } * v;
     size_t n;
     size_t cap;
@@ -190,6 +201,11 @@ void object_log_covered(struct object_log_shelf *s, uint64_t cut);
 // failure the rest stays for the next time.
 bool object_log_trim(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
                      uint64_t open, int64_t boot_ns, err *e) MUST_CHECK;
+
+// Copies cuts that are damaged; before they are covered for others, too. On failure the next call
+// goes on with the rest. *kept: how many objects this one copied.
+bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
+                     uint64_t *kept, err *e) MUST_CHECK;
 
 // Clears away logs of streams that are not registered. A seal stays for so long after it was made,
 // which by->wall_ns tells. *removed: how many objects.

@@ -11,6 +11,16 @@ typedef bool object_log_see(void *arg, uint64_t number, uint64_t size, err *e);
 bool object_log_list(struct store *s, struct req *r, id128 stream, object_log_see *see, void *arg,
                      err *e) MUST_CHECK;
 
+// The numbers of the objects whose names are the prefix and a number, ascending; the arena's.
+struct numbers {
+    struct arena *arena;
+    uint64_t *v;
+    size_t n;
+    size_t cap;
+};
+bool object_log_numbers(struct store *s, struct req *r, str prefix, struct numbers *out,
+                        err *e) MUST_CHECK;
+
 // The head of one object. `to` keeps what *h borrows. not_found, data_loss naming the object, or as
 // the store says.
 bool object_log_head(struct store *s, struct req *r, id128 stream, uint64_t number,

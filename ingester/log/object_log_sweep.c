@@ -10,23 +10,6 @@
 #include "ingester/log/object_log_int.h"
 #include "manifest/stream.h"
 
-struct numbers {
-    struct arena *arena;
-    uint64_t *v;
-    size_t n;
-    size_t cap;
-};
-
-static bool see_number(void *arg, uint64_t number, uint64_t size, err *e)
-{
-    struct numbers *x = arg;
-    (void)size;
-    if (!arena_grow(x->arena, &x->v, &x->cap, x->n + 1, sizeof *x->v))
-        return arena_fail(x->arena, e);
-    x->v[x->n++] = number;
-    return true;
-}
-
 static bool remove_one(struct store *s, struct req *r, id128 stream, uint64_t number,
                        uint64_t *removed, err *e)
 {
@@ -39,12 +22,12 @@ static bool remove_one(struct store *s, struct req *r, id128 stream, uint64_t nu
 static bool sweep_stream(struct store *s, struct req *r, id128 stream,
                          const struct object_log_sealer *by, uint64_t *removed, err *e)
 {
-    struct numbers x = {.arena = &r->arena};
+    struct numbers x;
     struct log_object_head h;
     char bytes[LOG_OBJECT_HEAD_MAX];
     uint64_t sealed = 0;
     err why = {0};
-    if (!object_log_list(s, r, stream, see_number, &x, e)) return false;
+    if (!object_log_numbers(s, r, name_log(&r->arena, stream), &x, e)) return false;
     if (x.n == 0) return true;
     uint64_t top = x.v[x.n - 1];
     bool read = object_log_head(s, r, stream, top, bytes, &h, &why);

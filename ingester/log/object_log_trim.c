@@ -4,6 +4,8 @@
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 
+#define OBJECT_BYTES_MAX ((size_t)2 << 30)
+
 // Objects in one call of the store.
 #define REMOVE_MANY ((size_t)128)
 
@@ -51,10 +53,75 @@ bool object_log_found(struct object_log_shelf *s, const struct object_log_survey
                                                  .last = c->last,
                                                  .until_boot_ns = boot_ns + OBJECT_LOG_LATE_NS,
                                                  .covered = !c->whole,
-                                                 .begun = !c->whole};
+                                                 .begun = !c->whole,
+                                                 .damaged = c->damaged};
     }
     return true;
 }
+
+// ---- keeping
+
+static bool is_damaged(const struct object_log_shelf *s, uint64_t number)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct object_log_place *p = &s->v[i];
+        if (p->damaged && p->first <= number && number <= p->last) return true;
+    }
+    return false;
+}
+
+static bool keep_one(struct store *store, struct req *r, id128 stream, uint64_t number,
+                     struct buf *bytes, uint64_t *kept, err *e)
+{
+    bool existed = false;
+    err why = {0};
+    str from = name_log_object(&r->arena, stream, number);
+    str to = name_damaged_object(&r->arena, stream, number);
+    buf_clear(bytes);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_get(store, r, from, bytes, &why)) {
+        if (why.code == ERR_NOT_FOUND) return true;
+        *e = why;
+        return false;
+    }
+    if (!store_put(store, r, to, buf_view(bytes), &existed, e)) return false;
+    *kept += !existed;
+    return true;
+}
+
+bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
+                     uint64_t *kept, err *e)
+{
+    struct numbers there;
+    struct numbers copies;
+    struct buf bytes;
+    bool any = false;
+    *kept = 0;
+    for (size_t i = 0; i < s->n; i++)
+        any |= s->v[i].damaged;
+    if (!any) return true;
+    // What an earlier call copied is not read again: a cut may have more objects than one call has
+    // time for.
+    if (!object_log_numbers(store, r, name_log(&r->arena, stream), &there, e) ||
+        !object_log_numbers(store, r, name_damaged(&r->arena, stream), &copies, e))
+        return false;
+    bool ok = true;
+    size_t at = 0;
+    buf_init(&bytes, r->arena.budget, OBJECT_BYTES_MAX);
+    for (size_t i = 0; ok && i < there.n; i++) {
+        while (at < copies.n && copies.v[at] < there.v[i])
+            at++;
+        bool is_copied = at < copies.n && copies.v[at] == there.v[i];
+        if (!is_copied && is_damaged(s, there.v[i]))
+            ok = keep_one(store, r, stream, there.v[i], &bytes, kept, e);
+    }
+    buf_release(&bytes);
+    for (size_t i = 0; ok && i < s->n; i++)
+        s->v[i].damaged = false;
+    return ok;
+}
+
+// ---- deleting
 
 void object_log_covered(struct object_log_shelf *s, uint64_t cut)
 {

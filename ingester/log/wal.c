@@ -239,6 +239,12 @@ static uint64_t waits_for_store_ns(const struct wal *w)
     return w->put_mono_ns ? clock_mono_ns() - w->put_mono_ns : 0;
 }
 
+bool wal_is_remote(const struct wal *w)
+{
+    assert(w->home);
+    return w->home == &wal_in_store;
+}
+
 bool wal_store_fails(struct wal *w)
 {
     lock_take(&w->lock);

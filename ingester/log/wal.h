@@ -198,11 +198,15 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 //
 // One thread at a time. Between the first and the last of them no other function names the stream.
 
-// Fails with already_exists if the log has the stream, with resource_exhausted if its log is larger
-// than most_bytes, with data_loss if it is damaged, or as the store or the log says. *cuts is the
-// arena's; the cuts are the log's.
-bool wal_adopt(struct wal *w, id128 stream, size_t most_bytes, struct arena *a, struct cut ***cuts,
-               size_t *n, err *e) MUST_CHECK;
+struct wal_terms {
+    size_t most_bytes;  // a larger log is resource_exhausted
+    bool damaged;       // false: a damaged head of an object is data_loss; true: the rest is read
+};
+
+// Fails with already_exists if the log has the stream, as the terms say, or as the store or the log
+// says. *cuts is the arena's; the cuts are the log's.
+bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struct arena *a,
+               struct cut ***cuts, size_t *n, err *e) MUST_CHECK;
 void wal_adopted(struct wal *w, id128 stream);
 void wal_let_go(struct wal *w, id128 stream);
 
@@ -277,6 +281,9 @@ size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max);
 size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX]);
 
 enum wal_state wal_state(struct wal *w);
+
+// Whether the log is in an object store.
+bool wal_is_remote(const struct wal *w);
 
 // Whether the log is in an object store which fails, or has not answered for WAL_STORE_SLOW_NS.
 #define WAL_STORE_SLOW_NS (UINT64_C(3) * 1000000000)

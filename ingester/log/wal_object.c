@@ -79,14 +79,8 @@ bool objects_begin(struct wal *w, const struct wal_stream *own, err *e)
     bool ok = mem_grow(NULL, &o->streams, &o->stream_cap, o->stream_count + 1, sizeof fresh, e);
     if (ok) o->streams[o->stream_count++] = fresh;
     lock_give(&w->lock);
-    // Before anything is acknowledged in it: a later process must know of it.
-    if (ok && !objects_note_streams(w, e)) {
-        lock_take(&w->lock);
-        o->stream_count--;
-        lock_give(&w->lock);
-        ok = false;
-    }
     if (!ok) return false;
+    objects_note_streams(w);
     object_log_release(&o->writer);
     object_log_init(&o->writer, w->options.store, own->id, w->options.memory);
     note_use(w);

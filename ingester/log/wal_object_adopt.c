@@ -56,8 +56,8 @@ static bool begin(struct wal *w, id128 stream, struct owned *s, err *e)
     return ok;
 }
 
-bool wal_adopt(struct wal *w, id128 stream, size_t most_bytes, struct arena *a, struct cut ***cuts,
-               size_t *n, err *e)
+bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struct arena *a,
+               struct cut ***cuts, size_t *n, err *e)
 {
     struct owned s;
     struct req r;
@@ -66,7 +66,7 @@ bool wal_adopt(struct wal *w, id128 stream, size_t most_bytes, struct arena *a, 
     if (!begin(w, stream, &s, e)) return false;
     FAULT("wal.adopt");
     objects_req(w, &r, OBJECTS_READ_NS);
-    bool ok = objects_find_stream(w, &s, most_bytes, &r, e);
+    bool ok = objects_find_stream(w, &s, terms, &r, e);
     req_release(&r);
     lock_take(&w->lock);
     struct owned *own = find(w, stream);

@@ -50,6 +50,7 @@ struct wal_objects {
     struct owned *streams;
     size_t stream_count;
     size_t stream_cap;
+    bool unnoted;        // the file of streams lacks the last change
     uint32_t adoptions;  // so far
     struct gone *gone;   // by stream, then cut
     size_t gone_count;
@@ -67,15 +68,16 @@ void objects_note_landed(struct wal *w, struct cut *c);
 // ---- wal_object_streams.c
 bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
 bool objects_find(struct wal *w, err *e) MUST_CHECK;
-// Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden, and
-// have most_bytes at most (resource_exhausted). *s is a copy.
-bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, struct req *r,
-                         err *e) MUST_CHECK;
+// Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden. *s is
+// a copy.
+bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
+                         struct req *r, err *e) MUST_CHECK;
 // Takes the cuts of a stream out of the tables again. The head has no rows of them.
 void objects_forget_half(struct wal *w, id128 stream);
 void objects_free(struct wal *w);  // idempotent
-// Writes the file of streams. With the lead, or before appends begin.
-bool objects_note_streams(struct wal *w, err *e) MUST_CHECK;
+// Writes the file of streams, or tells that it cannot: objects_tidy tries again. With the lead, or
+// before appends begin.
+void objects_note_streams(struct wal *w);
 void objects_tidy(struct wal *w);
 bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
 bool objects_drop_cut(struct wal *w, struct cut *c, err *e) MUST_CHECK;

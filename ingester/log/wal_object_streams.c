@@ -7,6 +7,15 @@
 // ULID, and behind that "covered" once nothing in it is needed. A stream is noted there before
 // anything in it is acknowledged, and taken out when only its seal is left.
 //
+// The file is only there for speed, so that a disk that is full or fails stops nothing. Streams are
+// registered in the store as well (roll.h), which is what counts:
+//
+//     a stream is not in the file     the next process of this node adopts it, as it does if its
+//                                     disk was wiped (adopt.h)
+//     one is, and is gone             it is found without cuts, and taken out
+//     one is, without "covered"       its cuts are read, and are found in the store by the flush
+//     the file cannot be read         as if it were not there
+//
 // At the start, for each stream in the file:
 //
 //     1. It is sealed, whoever wrote it: that process has ended, but something that it sent may
@@ -14,26 +23,29 @@
 //     2. Its objects are looked at. Whole cuts become cuts of this log, which are read into the
 //        head and flushed; what is left of others is deleted.
 //
-// A stream with a damaged object stays as it is, in the store and in the file; a line of the
-// process log names the object.
+// A damaged object is told, and the rest of its stream is read. A stream whose objects do not
+// follow each other, or are of a later format, stays as it is, in the store and in the file; a line
+// of the process log says so.
 //
 // Once a second (objects_tidy), on the duty thread:
 //
 //     1. Streams that have ended and are not sealed are sealed.
-//     2. Objects of covered cuts are deleted, in the order of object_log.h.
-//     3. Streams of which only the seal is left are forgotten.
+//     2. Cuts that lack entries, and that the head has dropped, are copied (object_log_keep).
+//     3. Objects of covered cuts are deleted, in the order of object_log.h.
+//     4. Streams of which only the seal is left are forgotten.
+//     5. If the file could not be written, it is tried again.
 //
-// A stream is registered in the store as well (roll.h): that tells others of it, the file tells the
-// next process of this directory. The registration goes when the stream is covered
-// (objects_unfinished).
+// Its registration goes when a stream is covered (objects_unfinished).
 //
 // What fails there is tried again a second later.
 #include "base/fault.h"
 #include "ingester/log/wal_object_int.h"
+#include "ingester/metrics.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/log.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -48,10 +60,20 @@ static void streams_path(const struct wal *w, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%s/STREAMS", w->options.dir);
 }
 
-bool objects_note_streams(struct wal *w, err *e)
+static void tell_noted(bool ok, const err *e)
 {
-    const struct wal_objects *o = w->objects;
+    char text[LOG_QUOTE_MAX];
+    if (ok) log_info(NULL, "log.streams_noted", "after=\"it had failed\"");
+    if (ok) return;
+    log_warn(NULL, "log.streams_unnoted", "fault=%s then=\"%s\"", log_quote(text, str_of(e->msg)),
+             "pushes go on; after a restart these streams are adopted out of the store");
+}
+
+void objects_note_streams(struct wal *w)
+{
+    struct wal_objects *o = w->objects;
     struct buf text;
+    err e = {0};
     char path[PATH_MAX];
     buf_init(&text, NULL, FILE_MAX);
     lock_take(&w->lock);
@@ -63,10 +85,14 @@ bool objects_note_streams(struct wal *w, err *e)
     }
     lock_give(&w->lock);
     streams_path(w, path);
-    bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
+    bool ok = buf_ok(&text, &e) && file_write(path, buf_view(&text), &e);
     FAULT("wal.object.noted");
     buf_release(&text);
-    return ok || err_wrap(e, "log");
+    lock_take(&w->lock);
+    bool changed = o->unnoted == ok;
+    o->unnoted = !ok;
+    lock_give(&w->lock);
+    if (changed) tell_noted(ok, &e);
 }
 
 static bool read_line(struct wal_objects *o, str line, err *e)
@@ -85,19 +111,29 @@ static bool read_line(struct wal_objects *o, str line, err *e)
 static bool read_streams(struct wal *w, err *e)
 {
     struct buf text;
+    err why = {0};
     char path[PATH_MAX];
     streams_path(w, path);
     if (!file_exists(path)) return true;
     buf_init(&text, NULL, FILE_MAX);
-    bool ok = file_read(path, &text, e);
+    bool ok = file_read(path, &text, &why);
     str rest = buf_view(&text);
     while (ok && rest.p && rest.n) {
         str line = str_split(rest, '\n', &rest);
-        if (line.n) ok = read_line(w->objects, line, e);
+        if (line.n) ok = read_line(w->objects, line, &why);
     }
-    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     buf_release(&text);
-    return ok || err_wrap(e, "log: %s", path);
+    if (ok) return true;
+    if (why.code == ERR_RESOURCE_EXHAUSTED) {
+        *e = why;
+        return err_wrap(e, "log: %s", path);
+    }
+    char quoted[LOG_QUOTE_MAX];
+    log_warn(NULL, "log.streams_unread", "file=STREAMS fault=%s then=\"%s\"",
+             log_quote(quoted, str_of(why.msg)),
+             "the streams of the process before are adopted out of the store");
+    w->objects->stream_count = 0;
+    return true;
 }
 
 // ---- what earlier processes left
@@ -147,6 +183,7 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
                                      .first = found->first,
                                      .last = found->last,
                                      .begun = !found->whole,
+                                     .damaged = found->damaged && !s->covered,
                                      .until_boot_ns = w->options.boot_ns() + OBJECT_LOG_LATE_NS};
     if (!found->whole || s->covered) {
         lock_take(&w->lock);
@@ -184,7 +221,28 @@ static bool fits(const struct object_log_survey *survey, size_t most_bytes, err 
                    (unsigned long long)bytes, most_bytes);
 }
 
-bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, struct req *r, err *e)
+// Entries of cuts that can be read are counted when these are read (wal_read.c).
+static void tell_damaged_objects(struct wal *w, id128 id, const struct object_log_survey *survey)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(id, stream);
+    log_error(NULL, "log.object_damaged",
+              "stream=%s objects=%zu first=%" PRIu64 " fault=%s then=\"%s\"", stream,
+              survey->damaged, survey->bad, log_quote(text, str_of(survey->why.msg)),
+              "the rest of the stream is served and flushed, and answers name it for an hour; its "
+              "cut is copied to v1/damaged/ before it goes");
+    metric_add(&ingester_log_lost_entries, survey->cutless);
+    metric_add(&ingester_log_lost_profiles, survey->cutless);
+    lock_take(&w->lock);
+    w->lost_entries += survey->cutless;
+    w->lost_rows += survey->cutless;
+    if (survey->cutless) wal_note_loss(w, id, w->options.boot_ns());
+    lock_give(&w->lock);
+}
+
+bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
+                         struct req *r, err *e)
 {
     struct store *store = w->options.store;
     struct object_log_survey survey;
@@ -194,10 +252,15 @@ bool objects_find_stream(struct wal *w, struct owned *s, size_t most_bytes, stru
     s->sealed = true;
     s->top = number - 1;
     if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
-    if (!fits(&survey, most_bytes, e)) return false;
+    if (survey.damaged && !terms->damaged) {
+        *e = survey.why;
+        return false;
+    }
+    if (!fits(&survey, terms->most_bytes, e)) return false;
     for (size_t i = 0; i < survey.n; i++)
         if (!take_cut(w, s, &survey.cuts[i], e)) return false;
     s->found = true;
+    if (survey.damaged && !s->covered) tell_damaged_objects(w, s->id, &survey);
     return true;
 }
 
@@ -271,11 +334,12 @@ static void note_found(struct wal *w, const struct owned *s)
 bool objects_find(struct wal *w, err *e)
 {
     struct owned s;
+    const struct wal_terms terms = {.most_bytes = SIZE_MAX, .damaged = true};
     while (next_unfound(w, &s)) {
         struct req r;
         err why = {0};
         objects_req(w, &r, OBJECTS_READ_NS);
-        bool ok = objects_find_stream(w, &s, SIZE_MAX, &r, &why);
+        bool ok = objects_find_stream(w, &s, &terms, &r, &why);
         req_release(&r);
         // If it was found by half, because memory was short, it is found again.
         if (!ok) objects_forget_half(w, s.id);
@@ -308,6 +372,7 @@ bool objects_drop_cut(struct wal *w, struct cut *c, err *e)
     struct object_log_place p = {.cut = c->number,
                                  .first = c->first_object,
                                  .last = c->last_object,
+                                 .damaged = c->lost_entries > 0,
                                  .until_boot_ns = c->until_boot_ns};
     assert(c->first_object > 0 && c->first_object <= c->last_object);
     lock_take(&w->lock);
@@ -425,6 +490,19 @@ static void put_back(struct wal *w, id128 stream, const struct object_log_shelf 
     lock_give(&w->lock);
 }
 
+static bool keep_damaged(struct wal *w, id128 id, struct object_log_shelf *shelf, struct req *r,
+                         err *e)
+{
+    uint64_t kept = 0;
+    bool ok = object_log_keep(shelf, w->options.store, r, id, &kept, e);
+    char stream[ULID_TEXT];
+    ulid_print(id, stream);
+    if (kept)
+        log_warn(NULL, "log.damaged_kept", "objects=%" PRIu64 " below=v1/damaged/%s/", kept,
+                 stream);
+    return ok;
+}
+
 // *covered: nothing of the stream is needed. *empty: only its seal is left.
 static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool *covered,
                         bool *empty)
@@ -437,7 +515,8 @@ static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool 
     uint64_t last = shelf.n ? shelf.v[shelf.n - 1].cut : 0;
     if (ok && shelf.n) {
         objects_req(w, &r, limit_ns);
-        ok = object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
+        ok = keep_damaged(w, s->id, &shelf, &r, &e) &&
+             object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
                              w->options.boot_ns(), &e);
         req_release(&r);
         FAULT("wal.object.deleted");
@@ -454,7 +533,6 @@ static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool 
 static void note_covered(struct wal *w, id128 id, bool is_gone)
 {
     struct wal_objects *o = w->objects;
-    err e = {0};
     bool known = false;
     bool leads = wal_state(w) == WAL_OPEN;
     if (leads) wal_take_lead(w);
@@ -470,7 +548,19 @@ static void note_covered(struct wal *w, id128 id, bool is_gone)
         break;
     }
     lock_give(&w->lock);
-    if (!known && !objects_note_streams(w, &e)) tell("note", id, &e);
+    if (!known) objects_note_streams(w);
+    if (leads) wal_give_lead(w);
+}
+
+static void note_again(struct wal *w)
+{
+    bool leads = wal_state(w) == WAL_OPEN;
+    lock_take(&w->lock);
+    bool unnoted = w->objects->unnoted;
+    lock_give(&w->lock);
+    if (!unnoted) return;
+    if (leads) wal_take_lead(w);
+    objects_note_streams(w);
     if (leads) wal_give_lead(w);
 }
 
@@ -493,4 +583,5 @@ void objects_tidy(struct wal *w)
         if (covered) note_covered(w, s.id, empty);
         i += !empty;
     }
+    note_again(w);
 }

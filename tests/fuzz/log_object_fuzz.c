@@ -90,6 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool ok = number && log_object_decode(all, stream, number, &o, &e);
     str front = str_slice(all, 0, LOG_OBJECT_HEAD_MAX);
     if (ok && !log_object_decode_head(front, stream, number, &h, &e)) abort();
+    if (log_object_is_foreign(front) && number &&
+        log_object_decode_head(front, stream, number, &h, &e))
+        abort();  // it is no object that can be read
     if (ok) {
         struct buf out;
         write_again(&o, &out);

@@ -265,3 +265,41 @@ def test_a_file_system_that_turns_read_only_is_told_and_loses_nothing(real_disk)
         book.check()
         book.retry()
         assert set(book.found()) == set(book.bodies)
+
+
+def test_a_full_disk_stops_nothing_where_the_log_is_in_the_store(disk):
+    """New streams begin meanwhile. The process is killed and starts again on the full disk: its streams are adopted out of the store."""
+    store = str(disk.parent / "objects")
+    with on(disk, "--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_age=100ms", "--ingester.cut_age=1s", "--storage.dir", store) as f:
+        server, pods = Server(f.url, strict=True), []
+
+        def push(count):
+            for _ in range(count):
+                pods.append("p%d" % len(pods))
+                server.push({"__name__": "process_cpu", "service_name": "disk"}, Pprof((pods[-1], 1))).expect(200)
+
+        def all_there():
+            return {pod: server.stacks("disk", maxNodes=1 << 16).get(pod) for pod in pods} == dict.fromkeys(pods, 1)
+
+        push(3)
+        junk = disk / "junk"
+        fill(junk)
+
+        def unnoted():
+            push(1)
+            return logged(f, "event=log.streams_unnoted")
+        await_("the file of streams not to be written", unnoted, 30, 0.1)
+        push(3)
+        assert all_there()
+        f.kill()
+        # A process needs a few files of its own at a start; none is of the log.
+        junk.unlink()
+        (disk / "data/ingester/log/STREAMS.tmp").unlink(missing_ok=True)
+        (disk / "data/ingester/log/STREAMS.tmp").mkdir()
+        f.start()
+        server = Server(f.url, strict=True)
+        await_("what was pushed to be there", all_there, 60, 0.2)
+        push(3)
+        assert all_there()
+        (disk / "data/ingester/log/STREAMS.tmp").rmdir()
+        await_("the file of streams to be written", lambda: logged(f, "event=log.streams_noted"))

@@ -5,10 +5,11 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 
 import pytest
 from client import CPU, Pprof, Server, now_ms, select, unique
-from flametree import AZURE, Cluster, Flametree, S3, await_, flush
+from flametree import AZURE, BIN, Cluster, Flametree, S3, await_, flush
 
 OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
 PODS = 12
@@ -23,7 +24,7 @@ def push(s, service, pods=PODS, value=1):
 def ask(s, service):
     """(is the answer complete, profiles, total)"""
     reply = s.query("SelectMergeStacktraces", {"Flametree-Partial": "allow"}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 1_800_000, end=now_ms() + 300_000).expect(200)
-    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"]), int(reply.json()["flamegraph"]["total"])
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"]), int(reply.json()["flamegraph"].get("total", 0))
 
 
 def await_whole(s, service, profiles, seconds=90):
@@ -47,6 +48,12 @@ def registered(m, node=None):
 def holder(c, but=()):
     """An ingester that has rows."""
     return next(m for m in c.ingesters() if m not in but and m.metric("flametree_ingester_head_rows"))
+
+
+def is_stopped(pid):
+    """Each of its threads; until then some of them answer."""
+    tasks = "/proc/%d/task" % pid
+    return all(open(os.path.join(tasks, t, "stat")).read().rsplit(")", 1)[1].split()[0] == "T" for t in os.listdir(tasks))
 
 
 def adoptions(c, but=()):
@@ -151,6 +158,7 @@ def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluste
     asleep = holder(cluster)
     asleep.process.send_signal(signal.SIGSTOP)
     try:
+        await_("it to be asleep", lambda: is_stopped(asleep.process.pid))
         await_whole(s, service, PODS)
         assert adoptions(cluster, [asleep]) >= 1
     finally:
@@ -182,3 +190,103 @@ def test_a_registration_that_a_killed_process_left_is_taken_back(tmp_path):
         f.start()
         await_("registrations of the killed process to go", lambda: not left & {stream["stream"] for stream in registered(f)}, 60, 0.2)
         await_whole(Server(f.url), service, PODS)
+
+
+def flip_heads(f, count):
+    """Damages the heads of the first objects of the log that have entries."""
+    logs = os.path.join(f.store, "o/v1/log")
+    names = sorted(os.path.join(logs, stream, number) for stream in os.listdir(logs) for number in os.listdir(os.path.join(logs, stream)))
+    names = [name for name in names if os.path.getsize(name) > 150][:count]
+    assert len(names) == count, names
+    for name in names:
+        with open(name, "r+b") as o:
+            o.seek(20)
+            byte = o.read(1)[0]
+            o.seek(20)
+            o.write(bytes([byte ^ 8]))
+
+
+@pytest.mark.skipif(S3 is not None or AZURE is not None, reason="damages a directory")
+@pytest.mark.parametrize("adopted", (False, True), ids=("own", "adopted"))
+def test_a_damaged_head_is_named_and_the_rest_is_served_and_flushed(tmp_path, adopted):
+    """The node starts again, with the file of its streams or without it: then it adopts them."""
+    flags = ("--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_age=1h")
+    with Flametree(*flags, data=str(tmp_path)) as f:
+        s, services = Server(f.url), [unique() for _ in range(6)]
+        for service in services:
+            push(s, service, 1)
+        f.kill()
+        flip_heads(f, 1)
+        if adopted:
+            os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        f.start()
+        s = Server(f.url)
+
+        def rest_is_there():
+            return sum(ask(s, service)[1] for service in services) == len(services) - 1
+        await_("the rest to be there", rest_is_there, 60, 0.2)
+        assert "event=log.object_damaged" in f.tail(1000)
+        assert ask(s, services[-1])[0] != "exact", "the loss is not named"
+        flush(f)
+        await_("the registrations of the killed process to go", lambda: all(x.get("state") in ("open", "next") for x in registered(f)), 60, 0.2)
+        kept = os.path.join(f.store, "o/v1/damaged")
+        assert sum(len(os.listdir(os.path.join(kept, stream))) for stream in os.listdir(kept)) == len(services)
+        assert rest_is_there()
+
+
+@pytest.mark.parametrize("flags, well", [(("--ingester.log=object", "--distributor.append_timeout=1400ms"), False), (("--ingester.log=object", "--distributor.append_timeout=1500ms"), True),
+                                         (("--ingester.log=local", "--distributor.append_timeout=100ms"), True),
+                                         (("--ingester.log=object", "--ingester.log_linger=9s", "--distributor.append_timeout=9999ms"), False)])
+def test_a_time_that_is_too_short_for_the_log_is_refused(flags, well):
+    answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", *flags], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == (0 if well else 2), answer
+    assert well or "distributor.append_timeout" in answer.stderr and "ingester.log_linger" in answer.stderr, answer.stderr
+
+
+def test_a_log_in_the_store_of_which_the_disk_knows_nothing_is_told_where_logs_are_local(tmp_path):
+    with Flametree("--ingester.log=object", "--ingester.log_linger=0ms", data=str(tmp_path)) as f:
+        service, flag = unique(), f.args.index("--ingester.log=object")
+
+        def restart(kind):
+            f.args[flag] = "--ingester.log=" + kind
+            f.start()
+            return Server(f.url)
+
+        def is_told():
+            return "log.left" in f.operator().call("GET", "/ready").text
+        push(Server(f.url), service, 3)
+        f.kill()
+        os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        s = restart("local")
+        await_("the streams in the store to be told", is_told, 60, 0.2)
+        push(s, service, 3)
+        f.stop()
+        s = restart("object")
+        await_whole(s, service, 6)
+        f.stop()
+        s = restart("local")
+        await_whole(s, service, 6)
+        assert not is_told()
+
+
+@pytest.mark.parametrize("before, after", [("local", "object"), ("object", "local")])
+def test_a_log_of_the_other_kind_is_read_and_flushed_first(tmp_path, before, after):
+    with Flametree("--ingester.log=" + before, "--ingester.log_linger=0ms", data=str(tmp_path)) as f:
+        service = unique()
+        push(Server(f.url), service, 3)
+        f.kill()
+        f.args[f.args.index("--ingester.log=" + before)] = "--ingester.log=" + after
+        f.start()
+        s = Server(f.url)
+        await_whole(s, service, 3)
+        assert "event=log.other" in f.tail(1000) and "log.other" in f.operator().call("GET", "/ready").text
+        push(s, service, 3)
+        await_whole(s, service, 6)
+        assert {x["log"] for x in registered(f)} == {before}
+        f.stop()
+        f.start()
+        s = Server(f.url)
+        assert "log.other" not in f.operator().call("GET", "/ready").text
+        assert {x["log"] for x in registered(f)} == {after}
+        push(s, service, 3)
+        await_whole(s, service, 9)

@@ -390,7 +390,7 @@ static bool adopt_one(struct world *w, struct node *n, struct store *s, struct r
     for (size_t i = 0; i < count && !is; i++)
         is = id128_eq(v[i], stream);
     if (!is || !adopt_may(n->whole.in) || wal_has_stream(n->whole.in->wal, stream)) return !is;
-    bool ok = adopt_take_over(n->whole.in, stream, &cuts, &e);
+    bool ok = adopt_take_over(n->whole.in, stream, false, &cuts, &e);
     pthread_mutex_lock(&w->lock);
     struct home_node *h = &n->home;
     if (ok && h->adopted_count < HOME_ADOPTED) h->adopted[h->adopted_count++] = stream;

@@ -1,136 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One actor at a time, on a store that fails as told. object_log_model_test.c has several at once.
-#include "ingester/log/object_log.h"
-#include "lib/memstore.h"
-#include "lib/test.h"
-#include "manifest/names.h"
 #include "manifest/stream.h"
+#include "unit/ingester/object_log_bench.h"
 
 #include <stdlib.h>
-
-#define STREAM ((id128){{0, 0, 0, 0, 0, 1, 7}})
-#define LATE   OBJECT_LOG_LATE_NS
-
-static const struct object_log_sealer sealer = {.node = S_INIT("other"),
-                                                .nonce = {{0x5e}},
-                                                .wall_ns = 77};
-
-struct bench {
-    struct store *store;
-    struct req r;
-    struct object_log_writer w;
-    struct object_log_shelf shelf;
-    uint64_t seq;
-    uint64_t cut_first_seq;
-    uint64_t cut;
-};
-
-static int set_up(void **state)
-{
-    struct bench *b = mem_must(sizeof *b);
-    b->store = memstore_open();
-    req_init(&b->r, RANK_DUTY, NULL, 1 << 20, 0);
-    object_log_init(&b->w, b->store, STREAM, NULL);
-    b->seq = b->cut = b->cut_first_seq = 1;
-    *state = b;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct bench *b = *state;
-    object_log_release(&b->w);
-    object_log_shelf_release(&b->shelf);
-    req_release(&b->r);
-    assert_int_equal(memstore_uploads(b->store), 0);
-    store_close(b->store);
-    mem_must_free(b);
-    return 0;
-}
-
-static str name_of(struct bench *b, uint64_t number)
-{
-    return name_log_object(&b->r.arena, STREAM, number);
-}
-
-static void fill(struct bench *b, uint64_t count)
-{
-    struct log_object_packer p;
-    struct log_object_head h = {.nonce = {{(uint8_t)b->seq, 1}},
-                                .made_ns = (int64_t)b->seq * 10,
-                                .cut = b->cut,
-                                .cut_opened_ns = 5,
-                                .cut_first_seq = b->cut_first_seq,
-                                .first_seq = b->seq,
-                                .count = count};
-    object_log_fill(&b->w, &p, &h);
-    for (uint64_t i = 0; i < count; i++)
-        log_object_add(&p, S("acme"), b->seq + i - b->cut_first_seq, S(""), S("r"));
-    assert_ok(object_log_filled(&b->w, &p, e));
-    b->seq += count;
-}
-
-static enum object_log_put put(struct bench *b, err *e)
-{
-    return object_log_put(&b->w, &b->r, e);
-}
-
-static void landed(struct bench *b, int64_t now)
-{
-    assert_ok(object_log_shelf_room(&b->shelf, e));
-    object_log_landed(&b->shelf, &b->w, b->cut, now);
-}
-
-static void write_one(struct bench *b, uint64_t count)
-{
-    err why = {0};
-    fill(b, count);
-    assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
-    landed(b, 0);
-}
-
-static void next_cut(struct bench *b)
-{
-    b->cut++;
-    b->cut_first_seq = b->seq;
-}
-
-// Two cuts: objects 1, 2 and 3, 4.
-static void write_two_cuts(struct bench *b)
-{
-    write_one(b, 2);
-    write_one(b, 1);
-    next_cut(b);
-    write_one(b, 1);
-    write_one(b, 3);
-}
-
-static struct object_log_survey look(struct bench *b)
-{
-    struct object_log_survey s;
-    assert_ok(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, e));
-    return s;
-}
-
-static void trim(struct bench *b, uint64_t open, int64_t now)
-{
-    assert_ok(object_log_trim(&b->shelf, b->store, &b->r, STREAM, open, now, e));
-}
-
-static void there(struct bench *b, const char *numbers)
-{
-    char found[64] = "";
-    char *names = memstore_names(b->store, "v1/log/");
-    str rest = str_of(names);
-    while (rest.p && rest.n) {
-        str line = str_split(rest, '\n', &rest);
-        if (line.n)
-            snprintf(found + strlen(found), 8, "%s%c", found[0] ? " " : "", line.p[line.n - 1]);
-    }
-    free(names);
-    assert_string_equal(found, numbers);
-}
 
 struct reading {
     uint64_t seqs;
@@ -274,13 +148,6 @@ static void what_does_not_fit_is_no_object(void **state)
 
 // ---- sealing
 
-static uint64_t seal(struct bench *b)
-{
-    uint64_t number = 0;
-    assert_ok(object_log_seal(b->store, &b->r, STREAM, &sealer, &number, e));
-    return number;
-}
-
 static void a_writer_meets_the_seal(void **state)
 {
     struct bench *b = *state;
@@ -361,14 +228,13 @@ static void a_seal_below_the_writer_does_not_hold(void **state)
 static void a_damaged_object_does_not_keep_off_the_seal(void **state)
 {
     struct bench *b = *state;
-    struct object_log_survey s;
-    err why = {0};
     write_one(b, 1);
     memstore_flip(b->store, name_of(b, 1).p, 20, 3);
     assert_int_equal(seal(b), 2);
-    assert_false(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, &why));
-    assert_int_equal(why.code, ERR_DATA_LOSS);
-    assert_non_null(strstr(why.msg, name_of(b, 1).p));
+    struct object_log_survey s = look(b);
+    assert_int_equal(s.damaged, 1);
+    assert_int_equal(s.why.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(s.why.msg, name_of(b, 1).p));
 }
 
 static void a_seal_that_fails_is_tried_again(void **state)
@@ -465,9 +331,8 @@ static void damage_names_the_object(void **state)
     // Objects of another stream in the place of these.
     str other = arena_str(&b->r.arena, memstore_bytes(b->store, name_of(b, 4).p));
     memstore_set(b->store, name_of(b, 3).p, other);
-    err why = {0};
-    assert_false(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, &why));
-    assert_int_equal(why.code, ERR_DATA_LOSS);
+    s = look(b);
+    assert_true(s.damaged == 1 && s.bad == 3 && s.cuts[1].damaged);
 }
 
 static void hundreds_of_objects_are_looked_at_and_deleted(void **state)

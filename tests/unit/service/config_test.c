@@ -83,6 +83,18 @@ static void defaults_are_those_of_the_rows(void **state)
     config_free(c);
 }
 
+static void a_duration_is_found_by_its_name(void **state)
+{
+    (void)state;
+    struct config *c = NULL;
+    int64_t ns = 0;
+    assert_ok(load(&c, e, "--one.age=7s", NULL));
+    assert_true(config_other_duration(c, S("one"), S("age"), &ns));
+    assert_int_equal(ns, INT64_C(7000000000));
+    assert_false(config_other_duration(c, S("two"), S("age"), &ns));
+    config_free(c);
+}
+
 static void flags_beat_environment_beats_file(void **state)
 {
     (void)state;
@@ -369,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_rows),
+        cmocka_unit_test(a_duration_is_found_by_its_name),
         cmocka_unit_test(flags_beat_environment_beats_file),
         cmocka_unit_test(wrong_files_are_refused_with_their_line),
         cmocka_unit_test(wrong_arguments_are_refused),

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// object_log_bench.h - one stream in a store in memory, its writer and who looks at it, for tests
+// of object_log.h.
+#pragma once
+
+#include "ingester/log/object_log.h"
+#include "lib/memstore.h"
+#include "lib/test.h"
+#include "manifest/names.h"
+
+#include <stdlib.h>
+
+#define STREAM ((id128){{0, 0, 0, 0, 0, 1, 7}})
+#define LATE   OBJECT_LOG_LATE_NS
+
+static const struct object_log_sealer sealer = {.node = S_INIT("other"),
+                                                .nonce = {{0x5e}},
+                                                .wall_ns = 77};
+
+struct bench {
+    struct store *store;
+    struct req r;
+    struct object_log_writer w;
+    struct object_log_shelf shelf;
+    uint64_t seq;
+    uint64_t cut_first_seq;
+    uint64_t cut;
+};
+
+static inline int set_up(void **state)
+{
+    struct bench *b = mem_must(sizeof *b);
+    b->store = memstore_open();
+    req_init(&b->r, RANK_DUTY, NULL, 1 << 20, 0);
+    object_log_init(&b->w, b->store, STREAM, NULL);
+    b->seq = b->cut = b->cut_first_seq = 1;
+    *state = b;
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    struct bench *b = *state;
+    object_log_release(&b->w);
+    object_log_shelf_release(&b->shelf);
+    req_release(&b->r);
+    assert_int_equal(memstore_uploads(b->store), 0);
+    store_close(b->store);
+    mem_must_free(b);
+    return 0;
+}
+
+static inline str name_of(struct bench *b, uint64_t number)
+{
+    return name_log_object(&b->r.arena, STREAM, number);
+}
+
+static inline void fill(struct bench *b, uint64_t count)
+{
+    struct log_object_packer p;
+    struct log_object_head h = {.nonce = {{(uint8_t)b->seq, 1}},
+                                .made_ns = (int64_t)b->seq * 10,
+                                .cut = b->cut,
+                                .cut_opened_ns = 5,
+                                .cut_first_seq = b->cut_first_seq,
+                                .first_seq = b->seq,
+                                .count = count};
+    object_log_fill(&b->w, &p, &h);
+    for (uint64_t i = 0; i < count; i++)
+        log_object_add(&p, S("acme"), b->seq + i - b->cut_first_seq, S(""), S("r"));
+    assert_ok(object_log_filled(&b->w, &p, e));
+    b->seq += count;
+}
+
+static inline enum object_log_put put(struct bench *b, err *e)
+{
+    return object_log_put(&b->w, &b->r, e);
+}
+
+static inline void landed(struct bench *b, int64_t now)
+{
+    assert_ok(object_log_shelf_room(&b->shelf, e));
+    object_log_landed(&b->shelf, &b->w, b->cut, now);
+}
+
+static inline void write_one(struct bench *b, uint64_t count)
+{
+    err why = {0};
+    fill(b, count);
+    assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
+    landed(b, 0);
+}
+
+static inline void next_cut(struct bench *b)
+{
+    b->cut++;
+    b->cut_first_seq = b->seq;
+}
+
+// Two cuts: objects 1, 2 and 3, 4.
+static inline void write_two_cuts(struct bench *b)
+{
+    write_one(b, 2);
+    write_one(b, 1);
+    next_cut(b);
+    write_one(b, 1);
+    write_one(b, 3);
+}
+
+static inline struct object_log_survey look(struct bench *b)
+{
+    struct object_log_survey s;
+    assert_ok(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, e));
+    return s;
+}
+
+static inline void trim(struct bench *b, uint64_t open, int64_t now)
+{
+    assert_ok(object_log_trim(&b->shelf, b->store, &b->r, STREAM, open, now, e));
+}
+
+static inline void there(struct bench *b, const char *numbers)
+{
+    char found[64] = "";
+    char *names = memstore_names(b->store, "v1/log/");
+    str rest = str_of(names);
+    while (rest.p && rest.n) {
+        str line = str_split(rest, '\n', &rest);
+        if (line.n)
+            snprintf(found + strlen(found), 8, "%s%c", found[0] ? " " : "", line.p[line.n - 1]);
+    }
+    free(names);
+    assert_string_equal(found, numbers);
+}
+
+static inline uint64_t seal(struct bench *b)
+{
+    uint64_t number = 0;
+    assert_ok(object_log_seal(b->store, &b->r, STREAM, &sealer, &number, e));
+    return number;
+}
