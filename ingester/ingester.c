@@ -10,6 +10,7 @@
 #include "ingester/metrics.h"
 #include "ingester/roll.h"
 #include "ingester/streams.h"
+#include "manifest/stream.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
@@ -144,6 +145,7 @@ static bool check_linger(const struct config *config, const struct ingester_conf
 static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
+    assert(c->stream_settle > (int64_t)STREAMS_SHARED_NS);  // its row has a bound
     if (!check_linger(config, c, e)) return false;
     if (!is_in_store(c) && strcmp(c->log, "local") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "ingester.log is '%s', but must be local or object",

@@ -38,6 +38,10 @@ struct registered_stream {
     int64_t rows_from_ns;  // no profile in it is older; 0: not known
 };
 
+// An answer goes by a list of streams that began so long before the query at the earliest. So a
+// stream acknowledges nothing for longer than that after its registration (ingester.stream_settle).
+#define STREAMS_SHARED_NS ((uint64_t)1000000000)
+
 // *existed: it was registered before, maybe with other values, which stay as they were.
 bool stream_register(struct store *s, struct req *r, const struct registered_stream *v,
                      bool *existed, err *e) MUST_CHECK;

@@ -15,8 +15,6 @@
 #include "loop/req.h"
 #include "manifest/stream.h"
 
-#define STREAMS_SHARED_NS ((uint64_t)1000000000)
-
 struct streams;
 
 struct streams *streams_new(struct store *s, struct mem_budget *memory);

@@ -178,8 +178,8 @@ class Flametree:
         own_store = store_flags(self.data, args) if listen else []
         self.store = store_of(self.data, bool(own_store))
         self.args += ["--self_profile.enabled", "true" if self_profile else "false", *own_store, *args]
-        # New streams settle sooner, or each start of an ingester would take five seconds. Of these tests only those that set it depend on it.
-        settle = {"FLAMETREE_INGESTER_STREAM_SETTLE": "50ms"} if program in ("flametree", "flametree-ingester") else {}
+        # New streams settle as soon as they may, or each start of an ingester would take five seconds.
+        settle = {"FLAMETREE_INGESTER_STREAM_SETTLE": "1100ms"} if program in ("flametree", "flametree-ingester") else {}
         self.own_env = env or {}
         self.env = {**os.environ, **settle, **self.own_env}
         self.process = self.url = self.admin_url = None

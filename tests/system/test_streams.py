@@ -166,7 +166,7 @@ def test_an_answer_says_since_when_something_is_missing(cluster):
 
 def test_streams_follow_each_other_under_load_without_a_gap():
     """Each push is taken, and each that was taken is in the next answer, while streams end every second."""
-    with Cluster("--ingester.stream_age=1s", "--ingester.cut_age=1s", "--ingester.stream_settle=500ms") as c:
+    with Cluster("--ingester.stream_age=1s", "--ingester.cut_age=1s", "--ingester.stream_settle=1100ms") as c:
         service, over = unique(), threading.Event()
         seen = {m: set() for m in c.ingesters()}
 
@@ -215,6 +215,13 @@ def test_a_start_waits_until_its_stream_has_settled(tmp_path):
         await_("a stream to be registered", waits, 60)
     finally:
         f.kill()
+
+
+@pytest.mark.parametrize("settle, well", [("0s", False), ("1s", False), ("1100ms", True)])
+def test_a_stream_settles_for_longer_than_lists_of_streams_are_shared(settle, well):
+    answer = subprocess.run([os.path.join(BIN, "flametree-ingester"), "--check-config", "--ingester.stream_settle=" + settle], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == (0 if well else 2), answer
+    assert well or "ingester.stream_settle" in answer.stderr and "1100ms" in answer.stderr, answer.stderr
 
 
 def test_an_all_in_one_does_not_wait(tmp_path):
