@@ -131,22 +131,31 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     return ok;
 }
 
+static bool is_young(const struct world *w, unsigned number)
+{
+    return clock_wall_ns() - w->rows[number].pushed_ns < AGAIN_NS;
+}
+
 // A row that a client may push again: what was flushed is known for a while
 // (ingester/head/recent_ids.h), unless the disk is gone (home.h). Above all those whose push was
 // refused, as when the write of a log failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
-    // While a log is read again many pushes fail, so the first of them lies further back.
-    unsigned from = w->mistake == READY_EARLY ? (unsigned)roll(&w->dice, 40) : 0;
-    for (unsigned i = 1 + from; i <= MIN(number, from + 12); i++) {
+    unsigned doubtful = atomic_load(&w->doubtful);
+    // While a log is read again many pushes fail: the one whose entry is in doubt comes first.
+    if (w->mistake == READY_EARLY && doubtful && roll(&w->dice, 2)) {
+        *again = doubtful - 1;
+        return !atomic_load(&w->rows[*again].acked) && is_young(w, *again);
+    }
+    for (unsigned i = 1; i <= MIN(number, 12); i++) {
         *again = number - i;
         if (atomic_load(&w->rows[*again].acked) || roll(&w->dice, 2)) continue;
-        return clock_wall_ns() - w->rows[*again].pushed_ns < AGAIN_NS;
+        return is_young(w, *again);
     }
     unsigned back = 1 + (unsigned)roll(&w->dice, 12);
     if (roll(&w->dice, 5) || back > number) return false;
     *again = number - back;
-    return clock_wall_ns() - w->rows[*again].pushed_ns < AGAIN_NS;
+    return is_young(w, *again);
 }
 
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed

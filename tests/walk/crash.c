@@ -48,7 +48,7 @@ static void bring_up(struct world *w, const struct actor *a)
 static bool is_brief(struct world *w, struct actor *a)
 {
     if (!w->in_store || w->node_count < 2 || !a->push.rows.n) return false;
-    return w->mistake == UNSETTLED || roll(&a->dice, 4) == 0;
+    return w->mistake == UNSETTLED || roll(&a->dice, 2);
 }
 
 // The question before its life lists the registered streams, and those after it may use that list

@@ -260,7 +260,7 @@ static bool home_commit(struct store_upload *u, bool *existed, err *e)
     struct home_store *s = of(u->store);
     struct world *w = s->node->seat.w;
     str bytes = buf_view(&x->bytes);
-    bool late = chance(w, 12);
+    bool late = chance(w, w->mistake == EARLY_ACK ? 4 : 12);
     bool twice = chance(w, 12);
     bool ok = false;
     *existed = false;

@@ -58,7 +58,11 @@ static bool decide(const char *name)
     bool often = w->mistake == READY_EARLY;
     if (strcmp(name, "wal.write.before") == 0) return write_fails(w, 80);
     // The entry is there all the same.
-    if (strcmp(name, "wal.sync.after") == 0) return write_fails(w, often ? 6 : 30);
+    if (strcmp(name, "wal.sync.after") == 0) {
+        bool fails = write_fails(w, often ? 6 : 30);
+        if (fails) atomic_store(&w->doubtful, atomic_load(&w->row_count));
+        return fails;
+    }
     home_pause(w, name);
     if (strcmp(name, "wal.recover") != 0) return false;
     if (w->mistake == READY_EARLY) forget_doubt(w);

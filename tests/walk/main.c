@@ -58,7 +58,8 @@ static const struct {
     enum actor_kind kind;
     unsigned once_in;  // 0: as often as in any walk
 } favourites[MISTAKES] = {
-    [READY_EARLY] = {ACT_FLUSH, 8}, [SILENT_LOSS] = {ACT_CRASH, 20},
+    [OLD_ROOT] = {ACT_SWEEP, 6},    [NAMED_AGAIN] = {ACT_COMPACT, 8},
+    [READY_EARLY] = {ACT_FLUSH, 4}, [SILENT_LOSS] = {ACT_CRASH, 20},
     [ULID_ALONE] = {ACT_SWEEP, 8},  [HURRIED] = {ACT_STALL, 12},
     [EARLY_ACK] = {ACT_CRASH, 25},  [NEWEST_GONE] = {ACT_CRASH, 25},
     [UNREAD] = {ACT_CRASH, 25},     [UNSETTLED] = {ACT_CRASH, 25},

@@ -125,7 +125,9 @@ void seat_freeze(struct world *w)
 {
     if (w->mistake != MAN_FIRST && w->mistake != OLD_ROOT) return;
     frozen = place_names(w->store, "");
-    gate_wait(&w->gate);
+    // A leaf is made meanwhile, and its segments go.
+    for (int i = 0; i < (w->mistake == OLD_ROOT ? 12 : 1); i++)
+        gate_wait(&w->gate);
 }
 
 void seat_thaw(void)

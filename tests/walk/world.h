@@ -182,10 +182,11 @@ struct world {
     struct walk_counts counts;  // under the lock
     // Of damaged logs (log.h), under the lock but for the first one, which is the crash's.
     uint64_t told_before;
-    struct dice log_dice;  // under the lock: which writes of logs fail
-    bool damaged;          // a log; once in a world
-    uint64_t may_lack;     // rows that may be missing and have not been yet,
-    unsigned lack_end;     // all with lower numbers than this
+    struct dice log_dice;       // under the lock: which writes of logs fail
+    bool damaged;               // a log; once in a world
+    _Atomic unsigned doubtful;  // 1 + the row whose write failed last, and may be in the log
+    uint64_t may_lack;          // rows that may be missing and have not been yet,
+    unsigned lack_end;          // all with lower numbers than this
     bool lacks[WALK_ROWS];
     char fault[8000];  // the first that was found, under the lock
 };
