@@ -4,12 +4,13 @@
 //
 //     walk [WALKS [SEED [STEPS [MISTAKE]]]]
 //
-// No acknowledged row may be lost or doubled in any answer. Without MISTAKE the mistakes that the
-// walk must find are made as well, each in as many walks as it takes (a bounded number); those that
-// take long only where at least WALKS_LONG walks are asked for, as in the nightly run. The seed
-// is printed and can be given; FLAMETREE_WALK_SEED does the same.
-// Where logs are, each walk draws; FLAMETREE_WALK_LOG=local or object has it in all.
-// FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the walk in a bucket of a real service (place.h).
+// No acknowledged row may be lost or doubled in any answer. After the walks the mistakes that the
+// walk must find are made, each in as many walks as it takes (a bounded number); those that take
+// long only where at least WALKS_LONG walks are asked for, as in the nightly run. With MISTAKE all
+// walks make that one, and none where it is "none". WALKS may be 0. The seed is printed and can be
+// given; FLAMETREE_WALK_SEED does the same. Where logs are, each walk draws;
+// FLAMETREE_WALK_LOG=local or object has it in all. FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the
+// walk in a bucket of a real service (place.h).
 #include "walk/log.h"
 #include "walk/place.h"
 #include "walk/world.h"

@@ -38,6 +38,16 @@
 //
 // What is wrong with a refusal that is not obeyed is NAMED_AGAIN, with a job that nobody gives back
 // STAYS_TAKEN.
+//
+// Of logs in the store some mistakes show in few orders of operations only. There all orders are
+// gone through (unit/ingester/object_log_model_test.c):
+//
+//     a seal is believed without the LIST after it
+//     an object in doubt is sent again with other bytes
+//     a cut that is half deleted is read as whole
+//     a later cut is deleted before an earlier one
+//
+// EARLY_ACK and NEWEST_GONE are there too.
 enum mistake {
     NO_MISTAKE,
     MAN_FIRST,    // the querier's LIST and manifest are older than the heads' answers
