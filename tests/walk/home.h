@@ -20,7 +20,7 @@ struct actor;
 struct home;
 struct dice;
 
-#define HOME_ADOPTED 64
+#define HOME_ADOPTED 256
 
 struct home_node {  // of a node; under the world's lock
     id128 boot;
