@@ -229,6 +229,8 @@ str s3_target(struct s3_op *o, str path, str query);
 int64_t s3_wall_ns(const struct s3 *s);  // by the service's clock, once it has refused ours
 // When the service answered by its clock; 0: it does not say so.
 int64_t s3_answered_wall_ns(const struct http_call *c);
+// A header of an answer that has a time; 0: it has none.
+int64_t s3_time_in(const struct http_call *c, const char *header);
 
 // Text that a function puts together, as the arena's.
 str s3_text(struct arena *a, struct buf *b);

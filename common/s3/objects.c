@@ -60,6 +60,26 @@ static bool s3_size(struct store *st, struct req *r, str name, uint64_t *size, e
     return size_of(s3_of(st), &o, name, size, e);
 }
 
+// Both times are in the same answer, and by the same clock.
+static bool s3_age(struct store *st, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    struct s3 *s = s3_of(st);
+    struct s3_op o = {.action = S3_HEAD,
+                      .key = s3_key(s, &r->arena, name),
+                      .answer_max = ANSWER_MAX};
+    if (!arena_ok(&r->arena, e)) return false;
+    s3_run(s, r, &o, 1);
+    bool ok = s3_is_done(&o);
+    if (!ok) s3_fault(s, &o, "look at", name, e);
+    int64_t made_ns = ok ? s3_time_in(&o.call, "last-modified") : 0;
+    int64_t now_ns = ok ? s3_answered_wall_ns(&o.call) : 0;
+    if (ok && !made_ns)
+        ok = err_set(e, ERR_DATA_LOSS, "look at object %.*s: the answer has no time", STR(name));
+    if (ok) *age_ns = (now_ns ? now_ns : s3_wall_ns(s)) - made_ns;
+    s3_op_release(&o);
+    return ok;
+}
+
 // ---- lists
 
 static bool visit_page(const struct s3 *s, const struct s3_page *page, str after, store_visit *fn,
@@ -236,6 +256,7 @@ static const struct store_kind kind = {
     .remove_many = s3_remove_many,
     .size = s3_size,
     .size_many = s3_size_many,
+    .age = s3_age,
     .get = s3_get,
     .tidy = tidy,
     .close = s3_close,

@@ -138,15 +138,20 @@ static void count(const struct s3_op *o)
 }
 
 // "Wed, 26 Nov 2026 01:02:03 GMT"
-int64_t s3_answered_wall_ns(const struct http_call *c)
+int64_t s3_time_in(const struct http_call *c, const char *header)
 {
     char text[64];
-    str date = http_headers_get(&c->answer_headers, "date");
+    str date = http_headers_get(&c->answer_headers, header);
     if (!date.n || date.n >= sizeof text) return 0;
     memcpy(text, date.p, date.n);
     text[date.n] = '\0';
     time_t at = curl_getdate(text, NULL);
     return at > 0 ? (int64_t)at * NS_PER_S : 0;
+}
+
+int64_t s3_answered_wall_ns(const struct http_call *c)
+{
+    return s3_time_in(c, "date");
 }
 
 static void follow_clock(struct s3 *s, const struct http_call *c)

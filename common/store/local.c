@@ -103,6 +103,7 @@ static const struct store_kind local_kind = {
     .remove_many = local_remove_many,
     .size = local_size,
     .size_many = local_size_many,
+    .age = local_age,
     .close = local_close,
 };
 

@@ -77,6 +77,7 @@ bool local_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
 bool local_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
 void local_abandon(struct store_upload *u);
 bool local_remove(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
+bool local_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e) MUST_CHECK;
 void local_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n);
 void local_remove_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
 

@@ -152,6 +152,29 @@ struct store_upload *local_begin(struct store *s, struct req *r, str name, enum 
     return NULL;
 }
 
+// The clock of the file system, which may be a server's, shows in the time of a file that is made
+// now.
+bool local_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    struct local_path path;
+    struct stat was;
+    struct stat is;
+    if (!local_alive(r, e)) return false;
+    local_path_of(local_of(s), name, &path);
+    if (stat(path.p, &was) != 0) return local_fault(e, errno, "look at", name);
+    if (!S_ISREG(was.st_mode)) return local_fault(e, ENOENT, "look at", name);
+    struct store_upload *up = local_begin(s, r, name, STORE_UNIQUE, 1, e);
+    if (!up) return false;
+    const struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    bool ok = fstat(u->fd, &is) == 0 || local_fault(e, errno, "look at", name);
+    local_abandon(up);
+    if (ok) {
+        *age_ns = (int64_t)(is.st_mtim.tv_sec - was.st_mtim.tv_sec) * NS_PER_S +
+                  (is.st_mtim.tv_nsec - was.st_mtim.tv_nsec);
+    }
+    return ok;
+}
+
 // ---- its bytes
 
 // Writes the chunk and then `more`, without copying; then syncs if it is the end.

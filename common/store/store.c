@@ -146,6 +146,23 @@ void store_size_many(struct store *s, struct req *r, struct store_sizing *v, siz
         count(S("size"), v[i].ok ? S("ok") : str_of(err_name(v[i].fault.code)), 1);
 }
 
+static bool age_of(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    if (!s->kind->age)
+        return err_set(e, ERR_FAILED_PRECONDITION, "a store of kind %s has no clock",
+                       s->kind->name);
+    if (!s->kind->age(s, r, name, age_ns, e)) return false;
+    *age_ns = MAX(*age_ns, 0);
+    return true;
+}
+
+bool store_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    uint64_t began = clock_mono_ns();
+    bool ok = store_name_check(name, e) && age_of(s, r, name, age_ns, e);
+    return counted(S("age"), began, ok, e);
+}
+
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e)
 {
     uint64_t size = 0;

@@ -70,6 +70,10 @@ struct store_sizing {
 };
 void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n);
 
+// How long ago the object was made, by the clock of the store: what clocks of nodes say is of no
+// matter. To a second or so, and never negative.
+bool store_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e) MUST_CHECK;
+
 // The whole object, appended to *out.
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e) MUST_CHECK;
 
@@ -151,7 +155,7 @@ void store_close(struct store *s);  // when no call is in progress; NULL is fine
 // A kind of store implements these functions, with the contracts above. Its struct begins with a
 // struct store. If `remove_many` or `size_many` is NULL, `remove` or `size` is called for each
 // object; if `get` is NULL, the size is asked for first, and then the bytes; if `tidy` is NULL,
-// there is nothing to tidy.
+// there is nothing to tidy; if `age` is NULL, the store has no clock (failed_precondition).
 struct store_kind {
     const char *name;  // "local"
     bool remote;       // reached over a network: a copy on this machine's disk is worth its bytes
@@ -167,6 +171,7 @@ struct store_kind {
     void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
     void (*size_many)(struct store *s, struct req *r, struct store_sizing *v, size_t n);
+    bool (*age)(struct store *s, struct req *r, str name, int64_t *age_ns, err *e);
     bool (*get)(struct store *s, struct req *r, str name, struct buf *out, err *e);
     bool (*tidy)(struct store *s, struct req *r, uint64_t age_ns, uint64_t *dropped, err *e);
     void (*close)(struct store *s);

@@ -208,7 +208,8 @@ bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req
                      uint64_t *kept, err *e) MUST_CHECK;
 
 // Clears away logs of streams that are not registered. A seal stays for so long after it was made,
-// which by->wall_ns tells. *removed: how many objects.
+// by the store's clock (store_age): those of two nodes may be days apart. *removed: how many
+// objects.
 #define OBJECT_LOG_SEAL_NS (INT64_C(48) * 3600 * 1000000000)
 bool object_log_sweep(struct store *s, struct req *r, const struct object_log_sealer *by,
                       uint64_t *removed, err *e) MUST_CHECK;

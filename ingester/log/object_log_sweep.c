@@ -4,8 +4,8 @@
 //
 // The folders are listed before the registrations: a stream is registered before it has an object,
 // so one that has objects and is not registered is covered, or was given up by a person. Its
-// objects go, the oldest first. Its seal stays for two days, so that an owner who was asleep meets
-// it. If there is none, one is made.
+// objects go, the oldest first. Its seal stays for two days by the store's clock, so that an owner
+// who was asleep meets it. If there is none, one is made.
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 #include "manifest/stream.h"
@@ -40,8 +40,15 @@ static bool sweep_stream(struct store *s, struct req *r, id128 stream,
     if (!read || !h.seal) return object_log_seal(s, r, stream, by, &sealed, e);
     for (size_t i = 0; i + 1 < x.n; i++)
         if (!remove_one(s, r, stream, x.v[i], removed, e)) return false;
-    bool old = by->wall_ns - h.made_ns >= OBJECT_LOG_SEAL_NS;
-    return !old || remove_one(s, r, stream, top, removed, e);
+    int64_t age_ns = 0;
+    str seal = name_log_object(&r->arena, stream, top);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_age(s, r, seal, &age_ns, &why)) {
+        if (why.code == ERR_NOT_FOUND) return true;
+        *e = why;
+        return false;
+    }
+    return age_ns < OBJECT_LOG_SEAL_NS || remove_one(s, r, stream, top, removed, e);
 }
 
 static bool has(const id128 *v, size_t n, id128 stream)

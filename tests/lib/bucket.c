@@ -11,6 +11,9 @@
 
 #define ACTIONS 11
 
+// The clock of the service is days behind ours.
+#define BEHIND_NS (72 * INT64_C(3600) * NS_PER_S)
+
 static const char *const action_names[ACTIONS] = {"get",         "head",  "list",   "put",
                                                   "delete",      "begin", "part",   "end",
                                                   "delete_many", "drop",  "pending"};
@@ -19,6 +22,7 @@ struct object {
     char *key;
     char *bytes;
     size_t n;
+    int64_t made_ns;
     char nonce[64];
     char crc[16];
 };
@@ -100,6 +104,21 @@ static void header(struct http_exchange *x, const char *name, str value)
     http_headers_add(&x->answer_headers, &x->req.arena, str_of(name), value);
 }
 
+static int64_t own_clock_ns(void)
+{
+    return clock_wall_ns() - BEHIND_NS;
+}
+
+static void put_time(struct http_exchange *x, const char *name, int64_t wall_ns)
+{
+    char text[64];
+    struct tm t;
+    time_t at = (time_t)(wall_ns / NS_PER_S);
+    gmtime_r(&at, &t);
+    strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &t);
+    header(x, name, arena_str(&x->req.arena, str_of(text)));
+}
+
 static void say(struct http_exchange *x, unsigned status, const char *code)
 {
     x->status = status;
@@ -158,6 +177,7 @@ static struct object *set(struct bucket *b, str key, const char *bytes, size_t n
     o->bytes = malloc(n + 1);
     if (n) memcpy(o->bytes, bytes, n);
     o->n = n;
+    o->made_ns = own_clock_ns();
     o->nonce[0] = o->crc[0] = '\0';
     return o;
 }
@@ -214,6 +234,8 @@ static void get(struct bucket *b, struct http_exchange *x, str key)
         header(x, "content-range",
                arena_printf(&x->req.arena, "bytes %llu-%llu/%zu", from, from + bytes.n - 1, o->n));
     }
+    put_time(x, "date", own_clock_ns());
+    put_time(x, "last-modified", o->made_ns);
     if (o->nonce[0])
         header(x, "x-amz-meta-flametree-nonce", arena_str(&x->req.arena, str_of(o->nonce)));
     if (o->crc[0])

@@ -14,10 +14,12 @@ struct object {
     size_t name_n;
     char *bytes;
     uint64_t n;
+    int64_t made_ns;
 };
 
 struct objects {
     pthread_mutex_t mutex;
+    int64_t now_ns;
     unsigned stores;
     struct object *v;  // in the order of names
     size_t n;
@@ -123,7 +125,7 @@ static bool insert(struct objects *o, str name, char *bytes, size_t n)
     }
     size_t i = place_of(o, name);
     memmove(o->v + i + 1, o->v + i, (o->n - i) * sizeof *o->v);
-    o->v[i] = (struct object){copy(name.p, name.n), name.n, bytes, n};
+    o->v[i] = (struct object){copy(name.p, name.n), name.n, bytes, n, o->now_ns};
     o->n += 1;
     return true;
 }
@@ -260,7 +262,9 @@ static void memory_read_many(struct store *s, struct req *r, struct store_read *
         read_one(memstore_of(s), r, &v[i]);
 }
 
-static bool size_one(struct memstore *m, struct req *r, str name, uint64_t *size, err *e)
+// The size and the age of an object.
+static bool look_at(struct memstore *m, struct req *r, str name, uint64_t *size, int64_t *age_ns,
+                    err *e)
 {
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
     enum memstore_fault what = op_begin(m, &ev);
@@ -270,10 +274,24 @@ static bool size_one(struct memstore *m, struct req *r, str name, uint64_t *size
         lock(m);
         const struct object *o = find(m->objects, name);
         if (o) *size = o->n;
+        if (o) *age_ns = m->objects->now_ns - o->made_ns;
         unlock(m);
         ok = ev.done = o || no_object(name, e);
     }
     return op_end(m, &ev, ok);
+}
+
+static bool size_one(struct memstore *m, struct req *r, str name, uint64_t *size, err *e)
+{
+    int64_t age_ns = 0;
+    return look_at(m, r, name, size, &age_ns, e);
+}
+
+static bool memory_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    uint64_t size = 0;
+    take_turns(memstore_of(s), 1);
+    return look_at(memstore_of(s), r, name, &size, age_ns, e);
 }
 
 static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
@@ -492,6 +510,7 @@ static const struct store_kind memory_kind = {
     .remove_many = memory_remove_many,
     .size = memory_size,
     .size_many = memory_size_many,
+    .age = memory_age,
     .close = memory_close,
 };
 
@@ -616,6 +635,14 @@ void memstore_set(struct store *s, const char *name, str bytes)
     lock(m);
     take_out(m->objects, str_of(name));
     if (!insert(m->objects, str_of(name), copy(bytes.p, bytes.n), bytes.n)) abort();
+    unlock(m);
+}
+
+void memstore_pass(struct store *s, int64_t ns)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    m->objects->now_ns += ns;
     unlock(m);
 }
 

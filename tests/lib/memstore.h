@@ -74,6 +74,9 @@ void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns);
 // How many names a page of a list has; 1000 at first.
 void memstore_set_page(struct store *s, size_t names);
 
+// The clock of the store, which all over the same objects share, stands still but for this.
+void memstore_pass(struct store *s, int64_t ns);
+
 // ---- what is there, past faults and hooks. Names are those of objects that are there.
 bool memstore_has(struct store *s, const char *name);
 void memstore_flip(struct store *s, const char *name, uint64_t at, unsigned bit);

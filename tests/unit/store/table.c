@@ -2,6 +2,7 @@
 #include "unit/store/table.h"
 
 #include "store/check.h"
+#include "sys/clock.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -496,4 +497,20 @@ void two_clients_see_each_others_changes(void **state)
     assert_ok(store_check(b->store, other, (id128){0}, &b->req, e));
     store_close(other);
     assert_int_equal(bench_objects(b), 0);
+}
+
+// By the store's clock: that of the bucket of the unit tests is days behind ours.
+void an_object_has_an_age(void **state)
+{
+    struct bench *b = *state;
+    int64_t age_ns = -1;
+    err why = {0};
+    bench_put(b, "v1/a", S("x"));
+    assert_ok(store_age(b->store, &b->req, S("v1/a"), &age_ns, e));
+    assert_true(age_ns >= 0 && age_ns < INT64_C(3600) * NS_PER_S);
+    assert_false(store_age(b->store, &b->req, S("v1"), &age_ns, &why));
+    assert_int_equal(why.code, ERR_NOT_FOUND);
+    assert_false(store_age(b->store, &b->req, S("v1/b"), &age_ns, &why));
+    assert_int_equal(why.code, ERR_NOT_FOUND);
+    assert_int_equal(bench_unfinished(b), 0);
 }
