@@ -4,16 +4,33 @@ import random
 import subprocess
 
 import pytest
-from bucket import NO_KEYS, flags
+from bucket import NO_KEYS, flags, on_bucket, refused
 from client import unique
 from copies import accept_loss
 from flametree import AT_ONCE, BIN, TOPOLOGIES, compact, deploy, flush
 from fleet import SEED, Days
+from s3_service import BUCKET
 
 
 def test_the_tests_of_every_store_pass_on_a_bucket(each_service):
     done = subprocess.run([os.path.join(BIN, "s3.store"), *each_service.table()], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_a_bucket_of_another_cluster_or_of_a_later_format_is_refused(service, tmp_path):
+    mine, other = unique("mine"), unique("other")
+    for prefix in (mine, other):
+        (tmp_path / prefix).mkdir()
+        with on_bucket(service, prefix=prefix, data=str(tmp_path / prefix)):
+            pass
+    code, said = refused(*flags(service, other), "--server.data_dir", str(tmp_path / mine))
+    assert code == 1 and "v1/cluster: it is cluster" in said and str(tmp_path / mine) in said, said
+    path = "/%s/%s/v1/cluster" % (BUCKET, mine)
+    status, claim = service.call("GET", path)
+    assert status == 200 and claim[:2] == b"\x08\x01", claim
+    assert service.call("PUT", path, body=b"\x08\x02" + claim[2:])[0] == 200
+    code, said = refused(*flags(service, mine), "--server.data_dir", str(tmp_path / mine))
+    assert code == 1 and "v1/cluster" in said and "format 2" in said, said
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

@@ -72,6 +72,9 @@ def test_objects_of_a_format_that_is_not_known_are_left_alone(tmp_path):
     claim.write_bytes(b"\x08\x02" + mine[2:])
     code, said = refused("--server.data_dir", str(tmp_path))
     assert code == 1 and "v1/cluster" in said and "format 2" in said, said
+    for service in ("distributor", "ingester", "querier", "compactor"):  # of a cluster, with a new disk
+        code, said = refused("--server.data_dir", str(tmp_path / service), "--internal.listen", "127.0.0.1:0", "--storage.dir", str(tmp_path / "store"), program="flametree-" + service)
+        assert code == 1 and "v1/cluster" in said and "format 2" in said, said
 
 
 def test_an_empty_or_another_store_is_not_taken_for_the_own_one(tmp_path):
@@ -96,6 +99,23 @@ def test_an_empty_or_another_store_is_not_taken_for_the_own_one(tmp_path):
     (data / "cluster").unlink()
     with Flametree("--storage.dir", str(tmp_path / "other"), data=str(data)):
         pass
+
+
+def test_another_store_that_is_found_to_be_one_only_later_ends_the_process(tmp_path):
+    """Before anything is written to it: the heads would be."""
+    mine, other = ("--storage.dir", str(tmp_path / "mine")), ("--storage.dir", str(tmp_path / "other"))
+    for name, store in (("data", mine), ("new", other)):
+        (tmp_path / name).mkdir()
+        with Flametree(*store, data=str(tmp_path / name)):
+            pass
+    f = Flametree(*other, data=str(tmp_path / "data"), env={"FLAMETREE_FAULTS": "manifest.claim=eio@1"})
+    f.start(wait=False)
+    try:
+        assert f.process.wait(timeout=60) == 1
+    finally:
+        if f.process.poll() is None:
+            f.kill()
+    assert "event=storage.unasked" in f.tail() and "it is cluster" in f.tail().splitlines()[-1], f.tail()
 
 
 def alone(tmp_path, name, program, *args):
