@@ -30,6 +30,7 @@ from s3_service import BUCKET
 
 TOP = os.path.join(os.path.dirname(__file__), "../..")
 BIN = os.environ.get("FLAMETREE_BIN", os.path.join(TOP, "build/asan"))
+WITHOUT_SETTINGS = {name: value for name, value in os.environ.items() if not name.startswith("FLAMETREE_")}  # for a program that gets its own
 EXAMPLES = os.path.join(TOP, "deploy/examples")
 TOPOLOGIES = ("one", "cluster")
 START_SECONDS = 120  # under sanitizers on a busy machine
