@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
+from certificates import Authority
 from dns import Dns
 from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, SPREAD, Flametree
@@ -25,7 +26,7 @@ NUMBERS = {"distributor-1": 11, "distributor-2": 12, "ingester-1": 21, "ingester
 BEHIND_LINKS, MOVED = 100, 200  # added to a node's number
 DISK_BYTES = 96 << 20
 
-FLAGS = ["--storage.kind=s3", "--s3.bucket=" + BUCKET, "--s3.prefix=run", "--cluster.probe_interval=1s", "--cluster.dns_interval=500ms", "--self_profile.enabled=false"]
+FLAGS = ["--storage.kind=s3", "--s3.bucket=" + BUCKET, "--s3.prefix=run", "--cluster.dns_interval=500ms", "--self_profile.enabled=false"]
 FLAGS_OF = {
     "distributor": ["--distributor.append_timeout=4s", "--distributor.otlp_grpc_address=", "--distributor.otlp_http_address=", "--limits.reject_older_than=31d",
                     "--limits.reject_newer_than=0"],
@@ -71,6 +72,8 @@ class Node(Flametree):
         self.log = os.path.join(cluster.folder, name + ".log")
         self.config = os.path.join(cluster.folder, name + ".yaml")
         self.binary = self.program
+        # For each address at which it is ever found.
+        self.tls = cluster.authority.sign(name, *(cluster.net.address(NUMBERS[name] + more) for more in (0, BEHIND_LINKS, MOVED))) if cluster.authority else []
         self.paused = self.draining = False
         self.stale = False  # it has not read its list of members since that changed
 
@@ -90,7 +93,7 @@ class Node(Flametree):
         self.args = [*inside[1:], self.binary] if inside else []
         self.program = inside[0] if inside else self.binary
         self.args += ["--config", self.config, "--server.id=" + self.name, "--server.data_dir=" + self.data, "--server.listen=%s:%d" % (self.host, PUBLIC),
-                      "--internal.listen=%s:%d" % (self.host, INTERNAL), *FLAGS, *FLAGS_OF[self.service], *self.cluster.flags[self.service]]
+                      "--internal.listen=%s:%d" % (self.host, INTERNAL), *self.tls, *FLAGS, *FLAGS_OF[self.service], *self.cluster.flags[self.service]]
         self.draining = self.paused = False
         self.start(wait=False)
 
@@ -128,8 +131,8 @@ class Node(Flametree):
 
 
 class Cluster:
-    def __init__(self, seed, folder, log_home, members, spread=True, say=print):
-        """`log_home`: local or object; `members`: dns or list."""
+    def __init__(self, seed, folder, log_home, members, tls, more, say=print):
+        """`log_home`: local or object; `members`: dns or list; `tls`: nodes speak it to each other; `more`: further flags of services."""
         dice = random.Random(seed)
         self.folder, self.log_home, self.members, self.say = folder, log_home, members, say
         self.ended = lambda node, why: None  # told of who ended by itself
@@ -141,18 +144,29 @@ class Cluster:
         for name, number in NUMBERS.items():
             self.net.machine(name, number)
         self.dns = Dns(here)
+        self.authority = None
+        if tls:
+            self.authority, self.others = self.new_authority("tls"), self.new_authority("tls-of-others")
+            self.others.sign("stranger", here)
         self.store = Helper(self.net, "store", "store.py", self.net.address(STORE), STORE_PORT, seed)
         self.links = Helper(self.net, "links", "links.py", seed)
         self.store_url = self.store.answer()["url"]
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store_url
         log = ["--ingester.log=" + log_home, "--ingester.log_linger=100ms"]
-        self.flags = {"distributor": SPREAD if spread else [], "ingester": log, "querier": [], "compactor": []}
+        # A new connection has half of it for its handshake too, in which both take turns several times.
+        probe = "--cluster.probe_interval=" + ("2s" if tls else "1s")
+        self.flags = {"distributor": SPREAD, "ingester": log, "querier": [], "compactor": []}
         for service in self.flags:
-            self.flags[service] = ["--s3.endpoint=" + self.store_url, "--cluster.dns_servers=" + self.dns.address, *self.flags[service]]
+            self.flags[service] = ["--s3.endpoint=" + self.store_url, probe, "--cluster.dns_servers=" + self.dns.address, *self.flags[service], *more.get(service, [])]
         self.nodes = {name: Node(self, name, links=dice.random() < 0.5) for name in NUMBERS}
         self.listed = [name for name in NUMBERS if name != "ingester-4"]
         self.disks = [n.name for n in self.of("ingester") if self.net.disk(n.data, DISK_BYTES)]
         self.link(**{"listen": {n.name: n.advertised for n in self.nodes.values() if n.links}})
+
+    def new_authority(self, name):
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        return Authority(folder)
 
     def __getitem__(self, name):
         return self.nodes[name]

@@ -3,7 +3,10 @@
 import contextlib
 import os
 import shutil
+import socket
+import ssl
 
+from book import Wrong
 from cluster import INTERNAL, MOVED, NUMBERS
 
 HOUR = 3600
@@ -258,4 +261,31 @@ def fewer(story):
     return Fault(node.name, story.dice.choice([2, 8]), heal, node)
 
 
-FAULTS = {f.__name__: f for f in (kill, blackout, pause, restart, wipe, clock, disk, cut, island, link, store, dns, move, scale, fewer)}
+# ---- who is none of them
+
+def serves(node, context):
+    """Does its internal listener answer a stranger, by TLS or in the clear?"""
+    try:
+        with socket.create_connection((node.address, INTERNAL), timeout=2) as plain, context.wrap_socket(plain) if context else plain as c:
+            c.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+            return c.recv(4096).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+def stranger(story):
+    """Somebody calls a node in the clear and with a certificate of its own, and sends once more what nodes said to it. None of this is answered, and no push
+    counts again. (Only nodes that talk by TLS can tell.)"""
+    c, node = story.cluster, free(story)
+    if node is None or not c.authority:
+        return None
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    own.check_hostname, own.verify_mode = False, ssl.CERT_NONE
+    own.load_cert_chain(c.others.path("stranger.pem"), c.others.path("stranger.key"))
+    if serves(node, None) or serves(node, own):
+        raise Wrong("%s answers a stranger" % node.name)
+    n = c.links.order(replay=node.name)["replayed"]
+    return Fault("calls %s and sends it what others said, so far on %d connections" % (node.name, n), 0, lambda: None)
+
+
+FAULTS = {f.__name__: f for f in (kill, blackout, pause, restart, wipe, clock, disk, cut, island, link, store, dns, move, scale, fewer, stranger)}

@@ -13,7 +13,7 @@ from client import CPU, PUSH, QUERIER, Pprof, Reply, flame, pb, select
 from cluster import PUBLIC
 
 HOUR_NS = 3600 * 10**9
-PUSHERS, ASKERS = 6, 2
+ASKERS = 2
 OF_A_SERVICE = 300  # profiles, after which another service begins
 PODS = 24
 TRIES = 6
@@ -26,7 +26,7 @@ def ident(name):
 
 
 class Load:
-    def __init__(self, cluster, dice, journal):
+    def __init__(self, cluster, dice, journal, pushers):
         """`journal`: each try of a push is a line of it."""
         self.journal = journal
         self.cluster, self.dice = cluster, dice
@@ -36,6 +36,7 @@ class Load:
         self.open = deque()  # names with ids whose outcome nobody knows
         self.bodies = {}
         self.wrong, self.over, self.threads = [], threading.Event(), []
+        self.pushers, self.tell = pushers, None  # tell(begin, end, outcome, Retry-After) of each try of a push
         self.plant = None  # changes an answer before it is looked at: to see that a mistake is found
 
     # ---- pushing
@@ -54,14 +55,16 @@ class Load:
 
     def push_once(self, service, name, distributor, seconds=PUSH_SECONDS):
         """Was it acknowledged?"""
-        began = time.time()
-        said = self.push_to(service, name, distributor, seconds)
+        began, began_mono = time.time(), time.monotonic()
+        said, later = self.push_to(service, name, distributor, seconds)
+        if self.tell:
+            self.tell(began_mono, time.monotonic(), said, later)
         self.counts["push: %s" % said] += 1
         self.journal.write("%.3f %.3f %s %s %s %s\n" % (began, time.time(), service, name, distributor.name, said))
         return said == 200
 
     def push_to(self, service, name, distributor, seconds):
-        """The status, or in words why there is none."""
+        """(the status, or in words why there is none; Retry-After)"""
         body = self.bodies.setdefault(name, self.body(service, name))
         self.book.begin(service, name)
         connection = http.client.HTTPConnection(distributor.address, PUBLIC, timeout=seconds)
@@ -69,13 +72,13 @@ class Load:
             connection.connect()
         except OSError:
             self.book.not_sent(name)
-            return "not sent"
+            return "not sent", None
         try:
             connection.request("POST", PUSH, body, {"Content-Type": "application/proto"})
             reply = connection.getresponse()
             said = reply.read()
         except (OSError, http.client.HTTPException):
-            return "no answer"
+            return "no answer", None
         finally:
             connection.close()
         if reply.status == 200:
@@ -84,7 +87,7 @@ class Load:
             raise Wrong("a push was refused with %d: %s" % (reply.status, said[:300]))
         if reply.status not in (200, 429, 503):
             self.journal.write("# %s %d %s\n" % (name, reply.status, said[:300]))
-        return reply.status
+        return reply.status, reply.headers["Retry-After"]
 
     def push(self):
         service, name = self.next_name()
@@ -169,7 +172,7 @@ class Load:
                 self.over.set()
 
     def start(self):
-        self.threads = [threading.Thread(target=self.run, args=(step,), daemon=True) for step, n in ((self.push, PUSHERS), (self.ask_any, ASKERS)) for _ in range(n)]
+        self.threads = [threading.Thread(target=self.run, args=(step,), daemon=True) for step, n in ((self.push, self.pushers), (self.ask_any, ASKERS)) for _ in range(n)]
         for thread in self.threads:
             thread.start()
 

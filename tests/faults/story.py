@@ -24,15 +24,21 @@ HEAL_SECONDS = 150  # on a busy machine under sanitizers
 
 
 class Story:
+    MORE_FLAGS = {}  # of services
+    PUSHERS = 6
+
     def __init__(self, options, folder, why_not_apart):
         self.options, self.folder = options, folder
         self.dice = random.Random(options.seed)
         self.log = options.log or self.dice.choice(("local", "object"))
         self.members = self.dice.choice(("dns", "dns", "list"))
+        self.tls = {"on": True, "off": False}.get(options.tls, options.seed % 2 == 1)
+        # A stranger is refused by TLS.
+        self.names = options.only or [name for name in FAULTS if self.tls or name != "stranger"]
         self.began = time.monotonic()
         self.journal = open(os.path.join(folder, "faults.log"), "w")
         self.pushes = open(os.path.join(folder, "pushes.log"), "w", buffering=1)
-        self.say("seed %d, ingester.log: %s, members by %s" % (options.seed, self.log, self.members))
+        self.say("seed %d, ingester.log: %s, members by %s, nodes talk %s" % (options.seed, self.log, self.members, "by TLS" if self.tls else "in the clear"))
         if why_not_apart:
             self.say("no namespaces here (%s): nothing is cut but by the proxies, and disks are not full" % why_not_apart)
         self.wrong_lists = {}
@@ -49,11 +55,11 @@ class Story:
     def run(self):
         self.cluster = self.load = None
         try:
-            self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, say=self.say)
+            self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, self.tls, self.MORE_FLAGS, say=self.say)
             self.cluster.ended = self.node_ended
             self.cluster.start()
             self.say("all run; behind the proxy of links: %s" % ", ".join(n.name for n in self.cluster.nodes.values() if n.links))
-            self.load = Load(self.cluster, random.Random(self.options.seed + 1), self.pushes)
+            self.load = Load(self.cluster, random.Random(self.options.seed + 1), self.pushes, self.PUSHERS)
             self.load.start()
             self.suffer()
             self.conclude()
@@ -93,8 +99,8 @@ class Story:
         counts = self.load.counts if self.load else {}
         asked = {what: counts.get("question: " + what, 0) for what in ("complete", "partial")}
         pushes = sum(n for what, n in counts.items() if what.startswith("push"))
-        return "faults: seed %d, %s log: %s; %d faults, %d pushes, %d profiles acknowledged, %d complete and %d partial answers, healed within %.0f s" % (
-            self.options.seed, self.log, "all right" if good else "WRONG", self.done, pushes, self.load.book.total() if self.load else 0,
+        return "faults: seed %d, %s log, %s: %s; %d faults, %d pushes, %d profiles acknowledged, %d complete and %d partial answers, healed within %.0f s" % (
+            self.options.seed, self.log, "TLS" if self.tls else "in the clear", "all right" if good else "WRONG", self.done, pushes, self.load.book.total() if self.load else 0,
             asked["complete"], asked["partial"], self.longest)
 
     # ---- faults
@@ -123,7 +129,7 @@ class Story:
         for over in [f for f in self.active if f.until <= now]:
             self.end(over)
         if len(self.active) < AT_ONCE:
-            name = self.dice.choice(self.options.only)
+            name = self.dice.choice(self.names)
             fault = FAULTS[name](self)
             if fault:
                 fault.name, fault.until = name, now + fault.seconds

@@ -10,21 +10,10 @@ import urllib.error
 import urllib.request
 
 import pytest
+from certificates import certificates
 from client import Pprof, Server, unique
 from faultclock import FaultClock
 from flametree import Flametree, await_
-
-
-def certificates(folder):
-    """An authority, and a certificate of it for 127.0.0.1; returns the flags that use them."""
-    def openssl(*args):
-        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder)
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test authority")
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "node.key", "-out", "node.csr", "-subj", "/CN=node")
-    (folder / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
-    openssl("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "node.pem", "-days", "2", "-extfile", "ext")
-    return ["--internal.tls_cert_file", str(folder / "node.pem"), "--internal.tls_key_file", str(folder / "node.key"),
-            "--internal.tls_ca_file", str(folder / "ca.pem")]
 
 
 def node(program, *args, env=None):

@@ -7,9 +7,10 @@ import ssl
 import urllib.request
 
 import pytest
+from certificates import certificates
 from client import Pprof, Server, unique
 from flametree import Flametree, await_
-from test_nodes import certificates, node
+from test_nodes import node
 
 FILES = ("ca.pem", "node.pem", "node.key")
 
