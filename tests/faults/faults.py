@@ -274,8 +274,8 @@ def serves(node, context):
 
 
 def stranger(story):
-    """Somebody calls a node in the clear and with a certificate of its own, and sends once more what nodes said to it. None of this is answered, and no push
-    counts again. (Only nodes that talk by TLS can tell.)"""
+    """Somebody calls a node in the clear and with a certificate of its own, and sends it once more what nodes said to others. None of this is answered, and no
+    push counts again. (Only nodes that talk by TLS can tell.)"""
     c, node = story.cluster, free(story)
     if node is None or not c.authority:
         return None
@@ -284,8 +284,10 @@ def stranger(story):
     own.load_cert_chain(c.others.path("stranger.pem"), c.others.path("stranger.key"))
     if serves(node, None) or serves(node, own):
         raise Wrong("%s answers a stranger" % node.name)
-    n = c.links.order(replay=node.name)["replayed"]
-    return Fault("calls %s and sends it what others said, so far on %d connections" % (node.name, n), 0, lambda: None)
+    # An ingester would drop a push that it has, but not one that only another has.
+    heard = story.dice.choice([n.name for n in c.of(node.service) if n is not node])
+    n = c.links.order(replay=[heard, node.name])["replayed"]
+    return Fault("calls %s, and sends it what was said to %s; so far on %d connections" % (node.name, heard, n), 0, lambda: None)
 
 
 FAULTS = {f.__name__: f for f in (kill, blackout, pause, restart, wipe, clock, disk, cut, island, link, store, dns, move, scale, fewer, stranger)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chaos proxy between roles: one process that listens for every node and hands on what it gets, late, slowly, damaged, or not at all.
 
-Orders come as lines of JSON, {"listen": {NODE: [address, port]}, "to": {NODE: [address, port]}, "trouble": {NODE: {...}}, "replay": NODE}, and are answered with one.
-`replay`: what the last connections to the node sent is sent again, on new ones. Troubles of a node:
+Orders come as lines of JSON, {"listen": {NODE: [address, port]}, "to": {NODE: [address, port]}, "trouble": {NODE: {...}}, "replay": [NODE, OTHER]}, and are answered with
+one. `replay`: what the last connections to the node sent is sent to the other one, on new connections. Troubles of a node:
 
     delay    seconds that each piece waits        rate     bytes in a second
     corrupt  part of the pieces with a wrong byte cut      part of the pieces after which the connection ends
@@ -72,8 +72,8 @@ class Links:
                 await asyncio.wait_for(reader.read(), 10)
             writer.close()
 
-    def replay(self, node):
-        for said in [bytes(kept) for kept in self.said[node]]:
+    def replay(self, heard, node):
+        for said in [bytes(kept) for kept in self.said[heard]]:
             task = asyncio.create_task(self.say_again(node, said))
             self.replays.add(task)
             task.add_done_callback(self.replays.discard)
@@ -83,7 +83,7 @@ class Links:
         self.to.update(order.get("to", {}))
         self.trouble = order.get("trouble", self.trouble)
         if "replay" in order:
-            self.replay(order["replay"])
+            self.replay(*order["replay"])
         for node, (address, port) in order.get("listen", {}).items():
             self.servers[node] = await asyncio.start_server(lambda r, w, node=node: self.serve(node, r, w), address, port)
 
