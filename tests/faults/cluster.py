@@ -131,8 +131,8 @@ class Node(Flametree):
 
 
 class Cluster:
-    def __init__(self, seed, folder, log_home, members, tls, more, say=print):
-        """`log_home`: local or object; `members`: dns or list; `tls`: nodes speak it to each other; `more`: further flags of services."""
+    def __init__(self, seed, folder, log_home, members, tls, say=print):
+        """`log_home`: local or object; `members`: dns or list; `tls`: nodes speak it to each other."""
         dice = random.Random(seed)
         self.folder, self.log_home, self.members, self.say = folder, log_home, members, say
         self.ended = lambda node, why: None  # told of who ended by itself
@@ -157,7 +157,7 @@ class Cluster:
         probe = "--cluster.probe_interval=" + ("2s" if tls else "1s")
         self.flags = {"distributor": SPREAD, "ingester": log, "querier": [], "compactor": []}
         for service in self.flags:
-            self.flags[service] = ["--s3.endpoint=" + self.store_url, probe, "--cluster.dns_servers=" + self.dns.address, *self.flags[service], *more.get(service, [])]
+            self.flags[service] = ["--s3.endpoint=" + self.store_url, probe, "--cluster.dns_servers=" + self.dns.address, *self.flags[service]]
         self.nodes = {name: Node(self, name, links=dice.random() < 0.5) for name in NUMBERS}
         self.listed = [name for name in NUMBERS if name != "ingester-4"]
         self.disks = [n.name for n in self.of("ingester") if self.net.disk(n.data, DISK_BYTES)]

@@ -24,7 +24,6 @@ HEAL_SECONDS = 150  # on a busy machine under sanitizers
 
 
 class Story:
-    MORE_FLAGS = {}  # of services
     PUSHERS = 6
 
     def __init__(self, options, folder, why_not_apart):
@@ -55,7 +54,7 @@ class Story:
     def run(self):
         self.cluster = self.load = None
         try:
-            self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, self.tls, self.MORE_FLAGS, say=self.say)
+            self.cluster = Cluster(self.options.seed, self.folder, self.log, self.members, self.tls, say=self.say)
             self.cluster.ended = self.node_ended
             self.cluster.start()
             self.say("all run; behind the proxy of links: %s" % ", ".join(n.name for n in self.cluster.nodes.values() if n.links))
