@@ -24,6 +24,7 @@
 #include "querier/request/version.h"
 #include "querier/v1/querier.pb-c.h"
 #include "service/process.h"
+#include "service/settings.h"
 #include "sys/log.h"
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
@@ -239,6 +240,15 @@ static void open_disk_cache(const struct process *process, const struct querier_
     }
 }
 
+static void keep_missed(const struct process *process, struct streams *s)
+{
+    const struct cluster_settings *c = config_section(process->config, "cluster");
+    char path[PATH_MAX + sizeof "/cache/missed_streams"];
+    snprintf(path, sizeof path, "%s/cache/missed_streams", process->data_dir);
+    streams_keep_in(s, path);
+    streams_lose_after(s, c->lost_after);
+}
+
 static bool check(const struct config *config, err *e)
 {
     const struct querier_config *c = config_section(config, "querier");
@@ -269,6 +279,7 @@ static bool start(const struct process *process, void **self, err *e)
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         open_disk_cache(process, config, q);
         q->streams = q->peers.streams = streams_new(process->store, process->memory);
+        keep_missed(process, q->streams);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
         if (q->manifests && q->disk) {
             manifests_keep_pages(q->manifests,

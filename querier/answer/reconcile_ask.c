@@ -118,7 +118,7 @@ static bool name_unserved(struct reconciling *s, const struct registered_stream 
                             "it is registered in the store and nobody answered for it"};
     struct answer *a = s->a;
     char ulid[ULID_TEXT];
-    note_since(&a->fetched, streams_missed(a->querier->streams, o->stream, a->now_wall_ns));
+    streams_waited(a->querier->streams, o->stream);
     if (o->node.n && fetch_lacks(&a->fetched, o->node)) return true;  // its ingester says it all
     ulid_print(o->stream, ulid);
     str name = o->node.n ? arena_printf(a->arena, "stream %s of %.*s", ulid, STR(o->node))
@@ -140,15 +140,9 @@ static bool list_streams(struct answer *a, uint64_t not_before, const struct reg
     return ok;
 }
 
-// What was waited for in vain and is answered now is waited for again if it must be.
-static void note_answered(struct reconciling *s, const struct registered *list)
+static bool serves(void *arg, id128 stream)
 {
-    struct streams *streams = s->a->querier->streams;
-    for (size_t i = 0; i < list->n; i++) {
-        id128 stream = list->v[i].stream;
-        if (streams_is_missed(streams, stream) && fetch_serves(&s->a->fetched, stream))
-            streams_answered(streams, stream);
-    }
+    return fetch_serves(arg, stream);
 }
 
 #define UNSERVED_MAX 1024
@@ -178,18 +172,28 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
     err why = {0};
     *wait = false;
     if (!v) return arena_fail(a->arena, e);
-    note_answered(s, list);
-    if (find_unserved(s, list, v, UNSERVED_MAX) == 0) return true;
+    streams_answered(streams, list, serves, &a->fetched);
+    if (find_unserved(s, list, v, UNSERVED_MAX) == 0) {
+        streams_keep(streams);
+        return true;
+    }
     if (!list_streams(a, clock_mono_ns(), &list, &why)) {
         if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
         return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
     }
     size_t n = find_unserved(s, list, v, UNSERVED_MAX);
     bool patient = has_time(a);
-    for (size_t i = 0; i < n; i++)
-        *wait = *wait || (patient && !streams_is_missed(streams, v[i]->stream));
-    if (!*wait && !name_away(s, v, n, e)) return false;
-    for (size_t i = 0; i < n && !*wait; i++) {
+    int64_t since = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        bool worth = false;
+        since = MIN(since, streams_miss(streams, list, v[i], a->now_wall_ns, &worth));
+        *wait = *wait || (patient && worth);
+    }
+    if (*wait || n == 0) return true;
+    streams_keep(streams);
+    note_since(&a->fetched, since);
+    if (!name_away(s, v, n, e)) return false;
+    for (size_t i = 0; i < n; i++) {
         if (!name_unserved(s, v[i], e)) return false;
     }
     return true;

@@ -2,9 +2,8 @@
 //
 // The names of what an answer lacks (fetch.h): who notes them, how they are told, and whether the
 // asker takes such an answer.
-#include "querier/head/fetch.h"
-
 #include "base/ulid.h"
+#include "querier/head/fetch.h"
 
 #define MISSING_SHOWN 16   // names in a message or header, at most,
 #define MISSING_BYTES 256  // and no further one once they have so many bytes

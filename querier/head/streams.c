@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // streams.c - a list is immutable once it is there, and counts its users. The newest one is kept;
-// the next one takes from it what is known of a stream.
+// the next one takes from it what is known of a stream. Its streams that nobody answers for are in
+// a table beside it (missed.h).
 #include "querier/head/streams.h"
 
+#include "base/ulid.h"
+#include "querier/head/missed.h"
 #include "querier/metrics.h"
 #include "sys/clock.h"
+#include "sys/file.h"
 #include "sys/lock.h"
+#include "sys/log.h"
 
-#define MISSED_MAX 4096
-#define SLICE_NS   ((uint64_t)100000000)  // a waiting request looks whether its asker is gone
+#include <limits.h>
+#include <stdio.h>
+
+#define FILE_MAX ((size_t)1 << 20)      // of MISSED_MAX streams
+#define SLICE_NS ((uint64_t)100000000)  // a waiting request looks whether its asker is gone
 
 struct listed {
     struct registered list;
     struct streams *of;
     unsigned users;  // with the newest list's own
     uint64_t began_mono_ns;
-};
-
-// A stream that was waited for in vain.
-struct missed {
-    id128 stream;
-    int64_t since_wall_ns;
 };
 
 struct streams {
@@ -31,8 +33,11 @@ struct streams {
     struct cond ended;
     struct listed *newest;  // NULL: none yet
     bool listing;
-    struct missed *missed;  // MISSED_MAX
-    size_t missed_count;
+    struct missed_table missed;
+    int64_t lost_after_ns;
+    bool writing;  // the file is being written
+    char *path;    // NULL: there is no file
+    size_t path_bytes;
 };
 
 struct streams *streams_new(struct store *s, struct mem_budget *memory)
@@ -40,7 +45,8 @@ struct streams *streams_new(struct store *s, struct mem_budget *memory)
     struct streams *h = mem_must(sizeof *h);
     h->store = s;
     h->memory = memory;
-    h->missed = mem_must(MISSED_MAX * sizeof *h->missed);
+    missed_init(&h->missed);
+    h->lost_after_ns = INT64_MAX;
     lock_init(&h->lock, LOCK_LISTED);
     cond_init(&h->ended);
     return h;
@@ -66,31 +72,14 @@ static void give_hook(void *arg)
 void streams_free(struct streams *s)
 {
     if (!s) return;
-    assert(!s->listing);
+    assert(!s->listing && !s->writing);
+    streams_keep(s);
     if (s->newest) give(s->newest);
     cond_release(&s->ended);
     lock_release(&s->lock);
-    mem_must_free(s->missed);
+    missed_release(&s->missed);
+    mem_must_free(s->path);
     mem_must_free(s);
-}
-
-// Streams that are not registered any more are not waited for. With the lock.
-static void prune(struct streams *s, const struct registered *list)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < s->missed_count; i++) {
-        if (registered_find(list, s->missed[i].stream)) s->missed[kept++] = s->missed[i];
-    }
-    s->missed_count = kept;
-}
-
-// With the lock.
-static struct missed *find_missed(struct streams *s, id128 stream)
-{
-    for (size_t i = 0; i < s->missed_count; i++) {
-        if (id128_eq(s->missed[i].stream, stream)) return &s->missed[i];
-    }
-    return NULL;
 }
 
 // Lists; the caller has set `listing`. `before` is the newest list, held for the caller, or NULL.
@@ -108,7 +97,8 @@ static bool list(struct streams *s, struct req *r, struct listed *before, err *e
     lock_take(&s->lock);
     struct listed *former = ok ? s->newest : NULL;
     if (ok) s->newest = l;
-    if (ok) prune(s, &l->list);
+    if (ok) missed_prune(&s->missed, &l->list);
+    if (ok) metric_set(&querier_lost_streams, (int64_t)missed_lost(&s->missed));
     s->listing = false;
     cond_wake_all(&s->ended);
     lock_give(&s->lock);
@@ -154,6 +144,15 @@ bool streams_take(struct streams *s, struct req *r, uint64_t not_before,
     return true;
 }
 
+static bool is_given_up(struct streams *s, id128 stream)
+{
+    lock_take(&s->lock);
+    const struct missed *m = missed_find(&s->missed, stream);
+    bool is = m && (m->waited || m->lost);
+    lock_give(&s->lock);
+    return is;
+}
+
 bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, size_t *n, err *e)
 {
     *v = NULL;
@@ -174,38 +173,115 @@ bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, s
         if (known) continue;
         (*v)[(*n)++] = (struct stream_node){.node = arena_str(a, o->node),
                                             .address = arena_str(a, o->address),
-                                            .waited = streams_is_missed(s, o->stream)};
+                                            .waited = is_given_up(s, o->stream)};
     }
     give(l);
     return arena_ok(a, e);
 }
 
-int64_t streams_missed(struct streams *s, id128 stream, int64_t now_wall_ns)
+void streams_keep_in(struct streams *s, const char *path)
 {
-    int64_t since = now_wall_ns;
-    lock_take(&s->lock);
-    const struct missed *known = find_missed(s, stream);
-    if (known) {
-        since = known->since_wall_ns;
-    } else if (s->missed_count < MISSED_MAX) {
-        s->missed[s->missed_count++] = (struct missed){stream, now_wall_ns};
+    struct buf text;
+    err e = {0};
+    assert(!s->path && !s->newest);
+    s->path_bytes = strlen(path) + 1;
+    s->path = mem_must(s->path_bytes);
+    memcpy(s->path, path, s->path_bytes);
+    buf_init(&text, NULL, FILE_MAX);
+    if (file_read(path, &text, &e)) missed_parse(&s->missed, buf_view(&text));
+    if (e.code && e.code != ERR_NOT_FOUND) {
+        char quoted[LOG_QUOTE_MAX];
+        log_warn(NULL, "querier.missed_unread", "fault=%s", log_quote(quoted, str_of(e.msg)));
     }
+    buf_release(&text);
+}
+
+void streams_lose_after(struct streams *s, int64_t ns)
+{
+    int64_t now = clock_wall_ns();
+    assert(ns >= 0 && !s->newest);
+    s->lost_after_ns = ns;
+    for (size_t i = 0; i < s->missed.n; i++)
+        s->missed.v[i].lost = now - s->missed.v[i].since_wall_ns >= ns;
+}
+
+static void tell_lost(const struct registered_stream *o, int64_t since)
+{
+    char ulid[ULID_TEXT];
+    char at[CLOCK_TEXT];
+    ulid_print(o->stream, ulid);
+    log_warn(NULL, "stream.lost", "stream=%s node=%.*s missing_since=%s", ulid, STR(o->node),
+             clock_text(at, since));
+}
+
+int64_t streams_miss(struct streams *s, const struct registered *list,
+                     const struct registered_stream *o, int64_t now_wall_ns, bool *wait)
+{
+    int64_t since = 0;
+    bool told = true;
+    lock_take(&s->lock);
+    struct missed *m = missed_note(&s->missed, list, o, now_wall_ns, &since);
+    bool lost = now_wall_ns - since >= s->lost_after_ns;
+    *wait = !lost && !(m && m->waited);
+    if (m) {
+        told = m->lost || !lost;
+        m->lost = lost;
+    }
+    metric_set(&querier_lost_streams, (int64_t)missed_lost(&s->missed));
     lock_give(&s->lock);
+    if (!told) tell_lost(o, since);
     return since;
 }
 
-void streams_answered(struct streams *s, id128 stream)
+void streams_waited(struct streams *s, id128 stream)
 {
     lock_take(&s->lock);
-    struct missed *known = find_missed(s, stream);
-    if (known) *known = s->missed[--s->missed_count];
+    struct missed *m = missed_find(&s->missed, stream);
+    if (m) m->waited = true;
     lock_give(&s->lock);
 }
 
-bool streams_is_missed(struct streams *s, id128 stream)
+void streams_answered(struct streams *s, const struct registered *list,
+                      bool (*serves)(void *, id128), void *arg)
 {
     lock_take(&s->lock);
-    bool is = find_missed(s, stream) != NULL;
+    for (size_t i = s->missed.n; i > 0; i--) {
+        id128 stream = s->missed.v[i - 1].stream;
+        if (registered_find(list, stream) && serves(arg, stream)) missed_forget(&s->missed, stream);
+    }
     lock_give(&s->lock);
-    return is;
+}
+
+// Makes the directory of the file.
+static bool make_room(const char *path, err *e)
+{
+    char directory[PATH_MAX];
+    const char *end = strrchr(path, '/');
+    if (!end || (size_t)(end - path) >= sizeof directory) return true;
+    snprintf(directory, sizeof directory, "%.*s", (int)(end - path), path);
+    return dir_make(directory, e);
+}
+
+void streams_keep(struct streams *s)
+{
+    struct buf text;
+    err e = {0};
+    buf_init(&text, NULL, FILE_MAX);
+    lock_take(&s->lock);
+    bool due = s->path && s->missed.changed && !s->writing;
+    if (due) missed_print(&s->missed, &text);
+    s->writing |= due;
+    lock_give(&s->lock);
+    if (due) {
+        if (buf_ok(&text, &e) && make_room(s->path, &e))
+            (void)!file_write(s->path, buf_view(&text), &e);
+        if (e.code) {
+            char quoted[LOG_QUOTE_MAX];
+            log_warn(NULL, "querier.missed_unkept", "fault=%s", log_quote(quoted, str_of(e.msg)));
+        }
+        lock_take(&s->lock);
+        s->writing = false;
+        lock_give(&s->lock);
+    }
+    buf_release(&text);
 }

@@ -34,9 +34,25 @@ struct stream_node {
 bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, size_t *n,
                    err *e) MUST_CHECK;
 
-// A query has waited in vain for the answer of somebody who serves the stream: the next ones do not
-// wait until it is answered once (streams_answered), or unregistered. Returns since when queries
-// miss it.
-int64_t streams_missed(struct streams *s, id128 stream, int64_t now_wall_ns);
-void streams_answered(struct streams *s, id128 stream);
-bool streams_is_missed(struct streams *s, id128 stream);
+// Keeps since when streams are missed in this file, and takes what is there (missed.h); without it
+// that is forgotten at the end of the process. Before the first query.
+void streams_keep_in(struct streams *s, const char *path);
+
+// A stream that nobody has answered for so long is lost: no query waits for it. Before the first
+// query, after streams_keep_in; without it none is ever lost.
+void streams_lose_after(struct streams *s, int64_t ns);
+
+// Nobody speaks for a stream of the list. Notes that, and returns since when; *wait: a query should
+// wait for it, because no query has waited in vain and it is not lost.
+int64_t streams_miss(struct streams *s, const struct registered *list,
+                     const struct registered_stream *o, int64_t now_wall_ns, bool *wait);
+
+// A query has waited for the stream in vain: the next ones do not, until it is answered once
+// (streams_answered), or unregistered.
+void streams_waited(struct streams *s, id128 stream);
+void streams_answered(struct streams *s, const struct registered *list,
+                      bool (*serves)(void *, id128), void *arg);
+
+// After a query that missed something, or that was answered what was missed: writes the file if
+// something has changed.
+void streams_keep(struct streams *s);

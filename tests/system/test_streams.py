@@ -164,6 +164,44 @@ def test_an_answer_says_since_when_something_is_missing(cluster):
     assert refused.headers["Flametree-Missing-Since"] == since
 
 
+def test_a_stream_that_is_lost_is_not_waited_for_and_still_named(tmp_path):
+    """Since when it is missed outlives the querier; after cluster.lost_after a querier that starts does not wait for it."""
+    clock = FaultClock(tmp_path / "clock")
+    with Cluster("--cluster.clock_difference=0s", "--querier.wait_for_streams=1s", env_of={"querier": clock.env}) as c:
+        s, service, querier, gone = c.server(), unique(), c["querier"], c["ingester-2"]
+        counted = lambda name: querier.metric("flametree_querier_" + name) or 0
+        push(s, service, 24)
+        mine = gone.metric("flametree_ingester_head_rows")
+        assert mine > 0
+        gone.kill()
+
+        def after(hours):
+            querier.stop()
+            clock.pass_(int(hours * 3600 * 10**9))
+            querier.start()
+            reply = ask(s, service).expect(200)
+            assert reply.headers["Flametree-Missing"] == "ingester-2" and int(reply.headers["Flametree-Profiles"]) == 24 - mine, reply.headers
+            return reply.headers["Flametree-Missing-Since"]
+        since = after(0)
+        assert counted("stream_waits_total") > 0 and counted("lost_streams") == 0
+        assert after(0.5) == since
+        assert counted("stream_waits_total") > 0 and counted("lost_streams") == 0
+        assert after(0.6) == since
+        assert counted("stream_waits_total") == 0 and counted("lost_streams") > 0
+        assert ask(s, service).expect(200).headers["Flametree-Missing-Since"] == since
+        # Who comes back is asked, and then nothing is lost.
+        gone.start()
+        assert exactness(s, service) == ("exact", 24)
+        gone.kill()
+        ask(s, service).expect(200)
+        assert counted("stream_waits_total") > 0
+        after(1.1)
+        for stream in registered(c["ingester-1"], "ingester-2"):
+            assert cli(c["ingester-1"], "forget", "--accept-loss", stream["stream"]).returncode == 0
+        await_("answers to be exact", lambda: exactness(s, service) == ("exact", 24 - mine))
+        assert counted("lost_streams") == 0
+
+
 def test_streams_follow_each_other_under_load_without_a_gap():
     """Each push is taken, and each that was taken is in the next answer, while streams end every second."""
     with Cluster("--ingester.stream_age=1s", "--ingester.cut_age=1s", "--ingester.stream_settle=1100ms") as c:
