@@ -2,7 +2,8 @@
 //
 // append.c - IngesterService/Append: check, stage, log, publish, answer.
 //
-//     1. Every batch is decoded and checked.
+//     1. Every batch is decoded and checked. Records that may be repeated ones are made loose, if
+//        their ids may have been forgotten (known_ids.h).
 //     2. head_stage takes all memory that the rows need; no query sees them yet.
 //     3. wal_append writes the staged rows of all batches of the request with one synced write.
 //     4. head_publish cannot fail, so rows that are in the log are seen.
@@ -19,6 +20,7 @@
 #include "ingester/roll.h"
 #include "ingester/streams.h"
 #include "manifest/names.h"
+#include "service/settings.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -37,6 +39,7 @@ struct append {
     struct batch *batches;
     struct staged **staged;
     size_t n;
+    uint64_t unsure;     // records that were made loose
     const char *reason;  // of a refusal, for the metric
 };
 
@@ -130,6 +133,37 @@ static bool check(struct append *a, str message, err *e)
     return true;
 }
 
+// ---- what may have been taken before
+
+// How far ahead of this node's clock a distributor takes profiles; INT64_MAX: no limit.
+static int64_t ahead_most(const struct append *a)
+{
+    const struct config *config = a->in->process->config;
+    const struct cluster_settings *cluster = config_section(config, "cluster");
+    const struct limits *limits = tenant_limits(config, &a->req->arena, a->req->tenant);
+    int64_t ahead = limits->reject_newer_than;
+    int64_t clocks = cluster->clock_difference;
+    return ahead && clocks && ahead < INT64_MAX - clocks ? ahead + clocks : INT64_MAX;
+}
+
+// While ids of the last half hour are not known (known_ids.h), a record that is a repeated one
+// perhaps is loose here, although this is its home.
+static void loosen(struct append *a)
+{
+    const struct known_ids *known = &a->in->known_ids;
+    if (!known_ids_may_repeat(known, INT64_MIN, 0)) return;
+    int64_t ahead = ahead_most(a);
+    for (size_t i = 0; i < a->n; i++) {
+        for (uint32_t k = 0; k < a->batches[i].record_count; k++) {
+            struct record *r = &a->batches[i].records[k];
+            if (!r->identified || r->attempt > 0) continue;
+            if (!known_ids_may_repeat(known, r->time_ns, ahead)) continue;
+            r->attempt = 1;
+            a->unsure++;
+        }
+    }
+}
+
 // ---- the steps
 
 static void abandon(struct append *a, size_t n)
@@ -212,6 +246,7 @@ static void publish(struct append *a, struct cut *cut)
         metric_add(&ingester_append_bytes, a->bytes[i].n);
         head_publish(a->staged[i], cut);
     }
+    metric_add(&ingester_unsure, a->unsure);
 }
 
 static double share(uint64_t used, uint64_t limit)
@@ -251,9 +286,9 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     if (!wal_position(a->in->wal, &place, e)) return false;
     // Before any work: nothing is acknowledged in a stream that the store does not know.
     if (a->in->roll && !roll_is_open(a->in->roll)) return refuse_unregistered(a, e);
-    if (!check(a, message, e) || !make_room(a, out, e) || !stage(a, e)) {
-        return false;
-    }
+    if (!check(a, message, e) || !make_room(a, out, e)) return false;
+    loosen(a);
+    if (!stage(a, e)) return false;
     stuck_enter(&a->in->appends);  // from here to stuck_leave a disk that hangs is noticed
     FAULT("append.log.before");
     bool stored = log_new(a, &place, e);

@@ -224,6 +224,18 @@ static void leave_memory(struct ingester *in)
     if (in->flush) head_leave(in->head, MIN(ingester_settings(in)->flush_memory, limit / 16));
 }
 
+// What of the ids that earlier processes of this directory had is in none of the places where this
+// process looks for them.
+static void recall(struct ingester *in)
+{
+    id128 damaged[WAL_DAMAGED_MAX];
+    const char *missing = NULL;
+    if (!flush_recall(in->flush)) missing = "a file of ids could not be read";
+    if (wal_damaged(in->wal, damaged) > 0) missing = "a part of the log is lost";
+    if (wal_was_taken_over(in->wal)) missing = "another node has taken over a stream of this one";
+    known_ids_read(&in->known_ids, missing);
+}
+
 void *duty_main(void *arg)
 {
     struct ingester *in = arg;
@@ -245,7 +257,7 @@ void *duty_main(void *arg)
     if (!read) return NULL;
     leave_memory(in);
     // Before the first push: a retry of a row that was flushed must find its id.
-    if (in->flush) flush_recall(in->flush);
+    if (in->flush) recall(in);
     // The last step before pushes: until now the state of the log refused them.
     bool begun = wal_begin(in->wal, &e);
     streams_wake(in->streams);

@@ -116,6 +116,7 @@ static void release(struct ingester *in)
     head_free(in->head);
     cond_release(&in->wake);
     lock_release(&in->lock);
+    known_ids_release(&in->known_ids);
     mem_must_free(in->dir);
     mem_must_free(in);
 }
@@ -234,6 +235,7 @@ static bool start(const struct process *process, void **self, err *e)
     snprintf(in->dir, room, "%s%s", process->data_dir, below);
     lock_init(&in->lock, LOCK_INGESTER);
     cond_init(&in->wake);
+    known_ids_init(&in->known_ids, process->data_dir);
     const struct ingester_config *c = ingester_settings(in);
     // Zeroed memory is INGESTER_REPLAYING: requests are answered "replaying" until the duty thread
     // is through.
@@ -249,6 +251,7 @@ static bool start(const struct process *process, void **self, err *e)
     // Last but for the duty thread: it needs the log, whose streams it registers.
     ok = ok && streams_start(in, &in->streams, e);
     if (ok) in->roll = streams_roll(in->streams);
+    if (ok && !in->streams) known_ids_need_none(&in->known_ids);
     ok = ok && adopt_start(in, &in->adopt, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
         adopt_stop(in->adopt);

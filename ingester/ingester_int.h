@@ -13,6 +13,7 @@
 #include "ingester/closings.h"
 #include "ingester/config.h"
 #include "ingester/head/head.h"
+#include "ingester/known_ids.h"
 #include "ingester/log/wal.h"
 #include "ingester/stuck.h"
 #include "rpc/route.h"
@@ -42,6 +43,7 @@ struct ingester {
     enum ingester_phase phase;
     err fault;  // of FAILED and REOPENING
     bool stopping;
+    struct known_ids known_ids;
     struct stuck appends;           // those that wait for the log
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;

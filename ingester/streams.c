@@ -356,6 +356,8 @@ static uint64_t go_round(struct streams *s)
     bool ok = inspect(s, &r, &e);
     const struct roll_settings t = settings(s);
     bool listed = ok;
+    // Before anything is acknowledged in a stream of this process.
+    ok = ok && known_ids_settle(&s->in->known_ids, store_of(s), &r, &s->list, me(s), &e);
     // Not before the first list: what it has of an earlier process would be taken for new.
     ok = ok && roll_step(&s->roll, &r, &t, &soon_ns, &e);
     req_release(&r);

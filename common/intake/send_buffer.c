@@ -382,6 +382,7 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     if (!id_of(x, ls, &r->id, e)) return false;
     r->duration_ns = x->p->duration_ns;
     r->period = x->p->period;
+    r->identified = x->from->client_id.n > 0;
     r->annotations = x->from->annotations;
     r->annotation_count = x->from->annotation_count;
     r->total = c->totals[type];

@@ -62,6 +62,7 @@ static void put_record(struct buf *out, const struct record *r, uint64_t fingerp
         at = put_span(at, &r->spans[i]);
     at = pb_raw_u64_opt(at, 12, r->attempt);
     if (r->has_first_stream) at = pb_raw_bytes(at, 13, bytes_of(r->first_stream.b));
+    at = pb_raw_u64_opt(at, 15, r->identified);
     out->n += (size_t)((char *)at - room);
     labels_put((labels){r->annotations, r->annotation_count}, out, 14);
     pb_end(out, mark);
@@ -275,6 +276,9 @@ static bool read_field(struct reader *x, const struct pb_reader *r, struct recor
     case AT(14, PB_BYTES):
         assert(rec->annotations);
         return read_pair(r->bytes, &rec->annotations[rec->annotation_count++], x->e);
+    case AT(15, PB_VARINT):
+        rec->identified = r->number != 0;
+        return true;
     default:
         return true;
     }

@@ -36,6 +36,7 @@ struct record {
     uint32_t attempt;
     label *annotations;
     uint32_t annotation_count;
+    bool identified;        // the client gave an id, so it may send the record again
     bool has_first_stream;  // of a repeated attempt: the stream that it was sent to first
     id128 first_stream;
 };

@@ -5,7 +5,9 @@
 // A distributor that gets no answer from an ingester sends its records to another one with attempt
 // > 0; the first one may have stored them all the same. Rows with attempt > 0 are *loose*: another
 // ingester may have the same row, with attempt 0 or loose, now or later (a process that stood still
-// goes on with what it had received). No two ingesters have a row with attempt 0.
+// goes on with what it had received). No two ingesters have a row with attempt 0. An ingester that
+// may have taken a record before, and does not know, raises its attempt itself
+// (ingester/known_ids.h).
 //
 //     1. A query goes to all heads. Each counts all of its rows, and names the loose ones.
 //     2. If no head names any, the answers are exact.

@@ -87,13 +87,14 @@ void flush_free(struct flush *f)
 
 // ---- ids of what left
 
-void flush_recall(struct flush *f)
+bool flush_recall(struct flush *f)
 {
     char text[LOG_QUOTE_MAX];
     err e = {0};
-    if (head_load_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e)) return;
-    log_warn(NULL, "past.unread", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
-             "profiles that are pushed again now may count twice until they are compacted");
+    if (head_load_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e)) return true;
+    log_warn(NULL, "past.unread", "fault=%s then=\"%s\"", log_quote(text, str_of(e.msg)),
+             "profiles with ids that may be repeated are loose for half an hour");
+    return false;
 }
 
 // Saves the ids of dropped rows before the log drops the cut; until then a restart learns them from
@@ -105,9 +106,11 @@ static void save_recent_ids(struct flush *f)
     bool ok = head_save_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e);
     if (!ok && !f->recent_ids_fails) {
         log_warn(NULL, "past.unsaved", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
-                 "make room on this disk: what is pushed again after a restart may count twice "
-                 "until it is compacted");
+                 "make room on this disk: else the next start takes profiles with ids as loose for "
+                 "half an hour");
+        known_ids_note_unsaved(&f->in->known_ids);
     }
+    if (ok && f->recent_ids_fails) known_ids_note_saved(&f->in->known_ids);
     f->recent_ids_fails = !ok;
 }
 

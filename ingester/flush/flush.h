@@ -58,8 +58,9 @@ bool flush_start(struct flush *f, err *e) MUST_CHECK;
 void flush_wake(struct flush *f);  // there may be something to do
 
 // Reads the ids of rows that left for the store before the process ended, so that a row that is
-// pushed again counts once. Call it before pushes are admitted. A failure is logged.
-void flush_recall(struct flush *f);
+// pushed again counts once. Call it before pushes are admitted. False: some were not read, which is
+// logged.
+bool flush_recall(struct flush *f);
 
 // Flushes until no cut is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);

@@ -96,6 +96,10 @@ struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
 // nothing.
 bool wal_find(struct wal *w, err *e) MUST_CHECK;
 
+// Then: whether another node has ended one of the streams that were found. It may have flushed cuts
+// of which nothing is left here. No for a log on disk.
+bool wal_was_taken_over(struct wal *w);
+
 // After a drain, once the head has dropped what it could: in an object store, ends the streams of
 // which nothing is needed. Nothing is done twice.
 void wal_end(struct wal *w);

@@ -43,6 +43,7 @@ struct wal_objects {
     struct object_log_writer writer;  // of the open stream; with the lead
     struct object_log_sealer sealer;
     struct doubt doubt;
+    bool taken_over;       // another node sealed a stream that objects_find found
     bool lost;             // the name of the object in doubt has other bytes
     int64_t used_boot_ns;  // when the stream was last written, or began
     int64_t used_wall_ns;

@@ -241,6 +241,25 @@ static void tell_damaged_objects(struct wal *w, id128 id, const struct object_lo
     lock_give(&w->lock);
 }
 
+// Whether this node has put the seal, in this process or in an earlier one. One that is gone or
+// damaged may be anybody's.
+static bool is_own_seal(struct wal *w, id128 stream, uint64_t number, struct req *r)
+{
+    struct buf bytes;
+    struct log_object o;
+    err why = {0};
+    buf_init(&bytes, w->options.memory, SIZE_MAX);
+    bool own = object_log_get(w->options.store, r, stream, number, &bytes, &o, &why) &&
+               o.head.seal && str_eq(o.head.node, w->objects->sealer.node);
+    buf_release(&bytes);
+    return own;
+}
+
+bool wal_was_taken_over(struct wal *w)
+{
+    return w->objects && w->objects->taken_over;
+}
+
 bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
                          struct req *r, err *e)
 {
@@ -251,6 +270,8 @@ bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms 
     FAULT("wal.object.sealed");
     s->sealed = true;
     s->top = number - 1;
+    if (!s->adopted && !s->covered && !is_own_seal(w, s->id, number, r))
+        w->objects->taken_over = true;
     if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
     if (survey.damaged && !terms->damaged) {
         *e = survey.why;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ingester/head/recent_ids.h"
 #include "sys/clock.h"
 #include "whole.h"
 
@@ -38,10 +39,102 @@ static void what_is_acknowledged_is_there_once_after_a_restart(void **state)
     dir_remove(dir);
 }
 
+// Pushes a profile as with a client's id.
+static void push_identified(struct whole *w, const struct fact *f, uint32_t attempt)
+{
+    struct req r;
+    struct batch b;
+    struct buf message;
+    struct buf answer;
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    r.tenant = str_of(fact_tenants[f->tenant]);
+    buf_init(&message, NULL, 1 << 26);
+    buf_init(&answer, NULL, 1 << 26);
+    assert_ok(batch_decode(&r.arena, fact_batch(&r.arena, f, 1), &b, e));
+    b.records[0].identified = true;
+    b.records[0].attempt = attempt;
+    size_t mark = pb_begin(&message, 1);
+    assert_ok(batch_encode(&b, &r.arena, &message, e));
+    pb_end(&message, mark);
+    assert_ok(append_run(w->in, &r, buf_view(&message), &answer, e));
+    buf_release(&message);
+    buf_release(&answer);
+    req_release(&r);
+}
+
+// How many of the rows that are there are loose.
+static uint64_t loose(struct whole *w, uint64_t *all)
+{
+    struct req r;
+    struct merge m;
+    struct loose_set met;
+    const str tenants[] = {str_of(fact_tenants[0]), str_of(fact_tenants[1])};
+    const struct span_filter every = {0};
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    loose_init(&met, &r.arena, NULL, SIZE_MAX);
+    const struct head_query q = {.tenants = tenants,
+                                 .tenant_count = COUNT(tenants),
+                                 .from_ns = INT64_MIN,
+                                 .to_ns = INT64_MAX,
+                                 .met = &met};
+    *all = 0;
+    assert_ok(merge_init(&m, NULL, true, e));
+    assert_ok(head_tree(w->in->head, &r, &q, &every, &m, all, e));
+    uint64_t n = met.n;
+    merge_release(&m);
+    loose_release(&met);
+    req_release(&r);
+    return n;
+}
+
+static void what_may_be_a_repeated_push_is_loose(void **state)
+{
+    (void)state;
+    struct whole w;
+    struct dice d = {6};
+    char dir[DIR_MAX];
+    uint64_t all = 0;
+    dir_new(dir);
+    whole_start(&w, dir, "");
+    whole_await(&w);
+    struct fact sure = fresh(&d);
+    push_identified(&w, &sure, 0);
+    assert_int_equal(loose(&w, &all), 0);
+    struct known_ids *known = &w.in->known_ids;
+    atomic_store(&known->since_wall_ns, clock_wall_ns());
+    atomic_store(&known->until_mono_ns, clock_mono_ns() + RECENT_IDS_NS);
+    struct fact unsure = fresh(&d);
+    push_identified(&w, &unsure, 0);
+    assert_int_equal(loose(&w, &all), 1);
+    push_identified(&w, &unsure, 0);
+    struct fact without_id = fresh(&d);
+    assert_ok(whole_push(&w, &without_id, 1, e));
+    struct fact from_elsewhere = fresh(&d);
+    push_identified(&w, &from_elsewhere, 3);
+    assert_int_equal(loose(&w, &all), 2);
+    struct fact late = fresh(&d);  // later than any that the earlier process took
+    late.time_ns = clock_wall_ns() + 1200 * NS_PER_S;
+    push_identified(&w, &late, 0);
+    assert_int_equal(loose(&w, &all), 2);
+    assert_int_equal(all, 5);
+    atomic_store(&known->until_mono_ns, clock_mono_ns());
+    struct fact after = fresh(&d);
+    push_identified(&w, &after, 0);
+    assert_int_equal(loose(&w, &all), 2);
+    whole_stop(&w);
+    whole_start(&w, dir, "");
+    whole_await(&w);
+    assert_int_equal(loose(&w, &all), 2);  // the log has it
+    assert_int_equal(all, 6);
+    whole_stop(&w);
+    dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_acknowledged_is_there_once_after_a_restart),
+        cmocka_unit_test(what_may_be_a_repeated_push_is_loose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,7 @@ static bool small_batch(struct arena *a, struct symbols *s, struct batch *b, err
                                  .factor = -4,
                                  .total = -12,
                                  .attempt = 2,
+                                 .identified = true,
                                  .has_first_stream = true,
                                  .first_stream = {{5}}};
     *b = (struct batch){.service = S("demo"),
@@ -138,6 +139,7 @@ static void what_is_written_is_read(void **state)
     assert_true(two->series == 1 && two->sibling == 0 && two->factor == -4 && two->total == -12);
     assert_true(two->attempt == 2 && two->has_first_stream && two->first_stream.b[0] == 5);
     assert_true(two->time_ns == 1700000000000000000);
+    assert_true(two->identified && !one->identified);
     f.b = b;
     assert_true(str_eq(encode(&f), bytes));
     teardown(&f);
