@@ -362,6 +362,7 @@ void home_wait(void)
 {
     clock_pass(HOME_SETTLE_NS);
     clock_pass_mono(HOME_SETTLE_NS);
+    place_pass(HOME_SETTLE_NS);
 }
 
 // ---- adoption

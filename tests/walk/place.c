@@ -5,8 +5,10 @@
 #include "sys/clock.h"
 #include "sys/rand.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PAGE 1000
@@ -15,6 +17,18 @@ static const char *place;
 static struct store *bucket;  // one world after the other
 static struct mem_budget bucket_memory;
 static _Atomic unsigned under_way;
+static struct store *world;  // the first store of the world that is open
+
+// When objects of the bucket were made, by the walk's clock; the newest of a name counts.
+static struct {
+    pthread_mutex_t lock;
+    int64_t now_ns;
+    struct made {
+        char *name;
+        int64_t ns;
+    } * v;
+    size_t n;
+} made = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct seat_store {
     struct store store;
@@ -203,6 +217,50 @@ static bool place_list(struct store *s, struct req *r, str prefix, str after, st
     return ok;
 }
 
+// ---- the clock of objects
+
+static void note_made(const char *name)
+{
+    pthread_mutex_lock(&made.lock);
+    made.v = realloc(made.v, (made.n + 1) * sizeof *made.v);
+    if (!made.v) abort();
+    made.v[made.n] = (struct made){strdup(name), made.now_ns};
+    if (!made.v[made.n++].name) abort();
+    pthread_mutex_unlock(&made.lock);
+}
+
+static void forget_made(void)
+{
+    for (size_t i = 0; i < made.n; i++)
+        free(made.v[i].name);
+    free(made.v);
+    made.v = NULL;
+    made.n = 0;
+}
+
+static bool place_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    uint64_t size = 0;
+    if (!place_size(s, r, name, &size, e)) return false;
+    *age_ns = 0;
+    pthread_mutex_lock(&made.lock);
+    for (size_t i = 0; i < made.n; i++)
+        if (str_is(name, made.v[i].name)) *age_ns = made.now_ns - made.v[i].ns;
+    pthread_mutex_unlock(&made.lock);
+    return true;
+}
+
+void place_pass(int64_t ns)
+{
+    if (!place) {
+        memstore_pass(world, ns);
+        return;
+    }
+    pthread_mutex_lock(&made.lock);
+    made.now_ns += ns;
+    pthread_mutex_unlock(&made.lock);
+}
+
 // ---- creating and deleting
 
 static struct store_upload *place_begin(struct store *s, struct req *r, str name,
@@ -259,6 +317,7 @@ static bool place_commit(struct store_upload *up, bool *existed, err *e)
     bool ok = store_commit(u->inner, existed, e);
     request_end(here);
     ev.done = ok && !*existed;
+    if (ev.done) note_made(u->name);
     if (!end(m, &ev, what, ok, e)) *existed = ok = false;
     free(u);
     return ok;
@@ -293,6 +352,7 @@ static const struct store_kind place_kind = {.name = "place",
                                              .abandon = place_abandon,
                                              .remove = place_remove,
                                              .size = place_size,
+                                             .age = place_age,
                                              .get = place_get,
                                              .close = place_close};
 
@@ -328,6 +388,7 @@ static void bucket_close(struct store *s)
     req_release(&r);
     store_close(bucket);
     bucket = NULL;
+    forget_made();
     free(s);
 }
 
@@ -356,11 +417,11 @@ static void bucket_open(void)
 struct store *place_open(void)
 {
     static struct store_kind first;
-    if (!place) return memstore_open();
+    if (!place) return world = memstore_open();
     bucket_open();
     first = place_kind;
     first.close = bucket_close;
-    return new_seat_store(&first);
+    return world = new_seat_store(&first);
 }
 
 struct store *place_again(struct store *s)

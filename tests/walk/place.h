@@ -27,3 +27,6 @@ void place_drop(struct store *s, const char *name);
 char *place_names(struct store *s, const char *prefix);  // a line each; free() it
 
 void place_wait(void);  // until no request is under way
+
+// The clock by which objects have an age (store_age); it stands still but for this.
+void place_pass(int64_t ns);

@@ -52,6 +52,7 @@ void world_advance(int64_t ns)
 {
     place_wait();
     clock_pass(ns);
+    place_pass(ns);
 }
 
 void world_fault(struct world *w, const char *fmt, ...)
