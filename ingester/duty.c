@@ -213,7 +213,8 @@ static void tick(struct ingester *in, unsigned *tries)
 
 static bool is_passing(const err *e)
 {
-    return e->code == ERR_RESOURCE_EXHAUSTED || e->code == ERR_UNAVAILABLE;
+    return e->code == ERR_RESOURCE_EXHAUSTED || e->code == ERR_UNAVAILABLE ||
+           e->code == ERR_DEADLINE_EXCEEDED;
 }
 
 // From now on the head leaves memory to the flush: if it took all memory of the process, nothing

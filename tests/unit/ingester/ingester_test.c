@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/head/recent_ids.h"
+#include "lib/memstore.h"
 #include "sys/clock.h"
 #include "whole.h"
 
@@ -130,11 +131,37 @@ static void what_may_be_a_repeated_push_is_loose(void **state)
     dir_remove(dir);
 }
 
+static void a_store_that_is_too_slow_at_the_start_is_asked_again(void **state)
+{
+    (void)state;
+    static const char flags[] = "--ingester.log=object --ingester.log_linger=0s";
+    struct whole w;
+    struct dice d = {6};
+    char dir[DIR_MAX];
+    struct store *store = memstore_open();
+    dir_new(dir);
+    const struct fact f = fresh(&d);
+    whole_start_with(&w, dir, flags, store);
+    whole_await(&w);
+    assert_ok(whole_push(&w, &f, 1, e));
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);  // no flush, no seal
+    whole_stop(&w);
+    memstore_heal(store);
+    memstore_fail(store, MEMSTORE_LIST, MEMSTORE_EXPIRES, 1, 2);
+    whole_start_with(&w, dir, flags, store);
+    whole_await(&w);
+    assert_int_equal(whole_holds(&w, &f), 1);
+    whole_stop(&w);
+    store_close(store);
+    dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_acknowledged_is_there_once_after_a_restart),
         cmocka_unit_test(what_may_be_a_repeated_push_is_loose),
+        cmocka_unit_test(a_store_that_is_too_slow_at_the_start_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
