@@ -260,8 +260,14 @@ struct search {
     size_t cap;
 };
 
+static bool is_kept(const struct reconciling *s, struct loose_key key)
+{
+    const struct loose_row *row = loose_find(&s->loose, key);
+    return row && row->keeper == KEPT_BY_BLOCK;
+}
+
 // A block has a loose row. From now on a block counts it: if the heads were not told so, they have
-// to be asked again.
+// to be asked again. In the last round they are not, and no block counts it (note_skips).
 static bool met_row(void *arg, const struct level_object *o, struct loose_key key, err *e)
 {
     struct search *f = arg;
@@ -270,11 +276,11 @@ static bool met_row(void *arg, const struct level_object *o, struct loose_key ke
         return arena_fail(s->a->arena, e);
     }
     f->v[f->n++] = (struct place){key, o};
-    const struct loose_row *row = loose_find(&s->loose, key);
-    if (row && row->keeper == KEPT_BY_BLOCK) return true;
-    // From now on heads are told the list (encode), instead of being asked for theirs.
+    if (is_kept(s, key) || (s->last && s->told)) return true;
+    // From now on heads are told the list (reconcile_encode), instead of being asked for theirs.
     s->again = true;
     s->listed = true;
+    const struct loose_row *row = loose_find(&s->loose, key);
     if (row) {
         s->loose.v[row - s->loose.v].keeper = KEPT_BY_BLOCK;
         return true;
@@ -370,28 +376,35 @@ static struct reconciled_skip *skips_of(struct reconciling *s, str object)
     return skip;
 }
 
-// Notes for each segment the rows that another place counts. Leaves never skip: two live leaves do
-// not have the same row.
+// Notes for each object the rows of it that do not count. Of a row that is left to blocks the first
+// place counts, so leaves never skip it: two live leaves do not have the same row. Of a row that
+// heads may count no place does.
 static bool note_skips(struct reconciling *s, struct search *found, size_t objects, err *e)
 {
-    struct place *v = found->v;  // sorted by are_kept
+    struct place *v = found->v;  // sorted by count_lost
+    const struct place *first = v;
     assert(s->out->skip_count == 0);
     s->out->skips = ARENA_ARRAY(s->a->arena, struct reconciled_skip, objects + 1);
     if (!s->out->skips) return arena_fail(s->a->arena, e);
-    for (size_t i = 1; i < found->n; i++) {
-        bool same = memcmp(&v[i].key, &v[i - 1].key, sizeof v[i].key) == 0;
-        if (!same || v[i].object->kind != BLOCK_SEGMENT) continue;
-        if (str_eq(v[i].object->name, v[i - 1].object->name)) continue;
+    for (size_t i = 0; i < found->n; i++) {
+        bool same = i > 0 && memcmp(&v[i].key, &first->key, sizeof v[i].key) == 0;
+        bool kept = is_kept(s, v[i].key);
+        if (!same) first = &v[i];
+        assert(kept || s->last);
+        if (!same && !kept) s->left_out++;
+        if (kept &&
+            (v[i].object->kind != BLOCK_SEGMENT || str_eq(v[i].object->name, first->object->name)))
+            continue;
         struct reconciled_skip *skip = skips_of(s, v[i].object->name);
         if (!loose_add(&skip->rows, v[i].key, 0, e)) return err_wrap(e, "querier.loose_max");
     }
     return true;
 }
 
-// Is each row that heads were told to leave to blocks in a block now? It is not if its ingester
-// started anew in between and had not dropped the cut for good: then the head has the row again and
-// names the cut, so the segment is left out, and nothing would count the row.
-static bool are_kept(const struct reconciling *s, struct search *found)
+// How many rows that heads were told to leave to blocks are in none now. There are such rows if an
+// ingester started anew in between and had not dropped the cut for good: then the head has the row
+// again and names the cut, so the segment is left out, and nothing would count the row.
+static uint32_t count_lost(const struct reconciling *s, struct search *found)
 {
     uint32_t kept = 0;
     uint32_t seen = 0;
@@ -400,9 +413,33 @@ static bool are_kept(const struct reconciling *s, struct search *found)
         kept += s->loose.v[i].keeper == KEPT_BY_BLOCK;
     for (size_t i = 0; i < found->n; i++) {
         const struct place *v = &found->v[i];
-        seen += i == 0 || memcmp(&v->key, &v[-1].key, sizeof v->key) != 0;
+        bool first = i == 0 || memcmp(&v->key, &v[-1].key, sizeof v->key) != 0;
+        seen += first && is_kept(s, v->key);
     }
-    return seen == kept;
+    assert(seen <= kept);
+    return kept - seen;
+}
+
+// Loose rows of these objects are not known, so they may be in heads, or in other objects.
+static bool note_faults(struct reconciling *s, const struct block_reads *reads, err *e)
+{
+    struct answer *a = s->a;
+    struct reconciled *o = s->out;
+    o->unsearched_count = 0;
+    o->unsearched = ARENA_ARRAY(a->arena, str, reads->fault_count + 1);
+    if (!o->unsearched) return arena_fail(a->arena, e);
+    for (size_t i = 0; i < reads->fault_count; i++) {
+        const struct block_fault *f = &reads->faults[i];
+        // The segment was absorbed, or the leaf replaced: the next snapshot names its successor.
+        if (f->why.code == ERR_NOT_FOUND && !s->last) {
+            s->again = true;
+            continue;
+        }
+        if (!fetch_miss(a->arena, &a->fetched, f->object->name, &f->why, e)) return false;
+        if (o->unsearched_count == 0) o->unsearched_why = f->why;
+        o->unsearched[o->unsearched_count++] = f->object->name;
+    }
+    return true;
 }
 
 static bool search_blocks(struct reconciling *s, err *e)
@@ -419,17 +456,13 @@ static bool search_blocks(struct reconciling *s, err *e)
     }
     a->work.reads += reads.reads;
     a->work.bytes += reads.bytes;
-    for (size_t i = 0; i < reads.fault_count; i++) {
-        const struct block_fault *f = &reads.faults[i];
-        // The segment was absorbed, or the leaf replaced: the next snapshot names its successor.
-        if (f->why.code == ERR_NOT_FOUND && !s->last) {
-            s->again = true;
-            continue;
-        }
-        if (!fetch_miss(a->arena, &a->fetched, f->object->name, &f->why, e)) return false;
-    }
+    if (!note_faults(s, &reads, e)) return false;
     if (s->again) return true;
-    if (are_kept(s, &found)) return note_skips(s, &found, plan.n, e);
+    uint32_t lost = count_lost(s, &found);
+    if (lost == 0 || s->last) {
+        s->left_out += lost;
+        return note_skips(s, &found, plan.n, e);
+    }
     forget_loose(s);
     s->again = true;
     return true;
@@ -453,6 +486,8 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
     struct answer *a = s->a;
     str message;
     s->again = false;
+    s->told = s->listed;
+    s->left_out = 0;
     if (!reconcile_encode(s, &message, e) || !reconcile_ask(s, message, e)) return false;
     *ended = fetch_refuses(&a->fetched, a->takes);
     if (*ended) return true;
@@ -463,14 +498,25 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
     }
     if (!a->querier->manifests) return check_store(a, e);
     // A snapshot now would be dropped: the next round takes one after its answers of heads.
-    if (s->again && !s->last) return true;
+    if (s->again) return true;
     // The snapshot comes after the answers of heads: rows that a head gave up by then, because they
     // are flushed, are in it. Taken before, it could lack rows that no head has any more.
     if (!take(a, s->out, e)) return false;
     if (!s->out->has_blocks) return true;
     if (!check_tombstones(s, e) || !check_absorbed(s, e)) return false;
     choose_segments(a, s->out);
-    return (s->again && !s->last) || search_blocks(s, e);
+    return s->again || search_blocks(s, e);
+}
+
+static bool name_left_out(struct reconciling *s, err *e)
+{
+    static const err why = {ERR_UNAVAILABLE,
+                            "they moved while they were asked for, and are left out"};
+    struct answer *a = s->a;
+    metric_add(&querier_left_out_rows, s->left_out);
+    str name =
+        arena_printf(a->arena, "%llu rows of repeated pushes", (unsigned long long)s->left_out);
+    return fetch_miss(a->arena, &a->fetched, name, &why, e);
 }
 
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
@@ -486,17 +532,16 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     bool ended = false;
     assert(!a->querier->manifests || a->querier->blocks);
     s.again = true;
-    for (unsigned i = 1; ok && s.again && !ended && !s.last; i++) {
+    // A last round asks for one more only if it is the first that lists rows.
+    for (unsigned i = 1; ok && s.again && !ended; i++) {
         uint64_t age = clock_mono_ns() - a->began_mono_ns;
         bool patient = i < ROUNDS_MAX && age < (uint64_t)a->config->wait_for_streams;
+        assert(!s.last || !s.told);
         s.last = i >= ROUNDS && !patient;
         if (patient && i > ROUNDS_FAST) usleep((useconds_t)(ROUND_PAUSE / 1000));
         ok = round_of(&s, &ended, e);
     }
-    if (ok && s.again && !ended) {
-        static const err why = {ERR_UNAVAILABLE, "they moved while they were asked for"};
-        ok = fetch_miss(a->arena, &a->fetched, S("rows of repeated pushes"), &why, e);
-    }
+    if (ok && s.left_out && !ended) ok = name_left_out(&s, e);
     loose_release(&s.loose);
     return ok;
 }

@@ -28,14 +28,23 @@
 //     a segment or leaf vanished while it was read
 //         the next snapshot names the leaf that took its place
 //
-// It ends when a round finds nothing that the heads were not told of. After a few rounds the answer
-// names as missing whatever is still open.
+// It ends when a round finds nothing that the heads were not told of. After a few rounds it ends in
+// any case, and the answer names as missing whatever is still open. Then too no row counts twice:
+//
+//     a row in a block that heads were     they may count it (at attempt 0 without naming it), so
+//     no not told to leave to blocks          block does a row that was left to blocks, and nothing
+//     counts it none has it an object whose loose rows could     none of its rows counts, nor a sum
+//     that contains them not be looked for
+//
+// Among heads no row counts twice once they were told of all that they named (model/loose.h); if
+// the last round is the first that lists rows, one more follows. The answer says how many rows are
+// left out so.
 #pragma once
 
 #include "manifest/manifest.h"
 #include "querier/answer/answer.h"
 
-// Rows of a segment that do not count, because a leaf or another segment counts them.
+// Rows of a segment or leaf that do not count, because another object or a head counts them.
 struct reconciled_skip {
     str object;
     struct loose_set rows;
@@ -49,7 +58,10 @@ struct reconciled {
     size_t hide_count;
     struct reconciled_skip *skips;
     size_t skip_count;
-    size_t cut_from;  // cuts of answer.fetched that heads of this tenant named
+    str *unsearched;  // objects of which no row may count
+    size_t unsearched_count;
+    err unsearched_why;  // of the first
+    size_t cut_from;     // cuts of answer.fetched that heads of this tenant named
     size_t cut_to;
 };
 

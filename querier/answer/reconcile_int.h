@@ -20,14 +20,16 @@ struct reconciling {
     id128 *keepers;          // streams, by the keepers of loose rows that heads count
     size_t keeper_count;
     bool listed;  // the next question to heads has the list of loose rows
+    bool told;    // the question of this round had it
     const struct manifest_tombstone *tombstones;  // that heads were told of
     size_t tombstone_count;
     size_t hide_bytes;  // that they take in the message, or more
     struct fetched_cut *refresh;
     size_t refresh_count;
     size_t refresh_cap;
-    bool last;   // this round is the last one
-    bool again;  // another round is needed
+    bool last;          // this round is the last one
+    bool again;         // another round is needed
+    uint64_t left_out;  // rows that may be elsewhere, of which no copy counts for certain
 };
 
 // Asks all heads, again until each registered stream is answered or was waited for. The answers

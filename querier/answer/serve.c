@@ -101,17 +101,32 @@ static size_t split(const struct query *q, struct query parts[PARTS_MAX])
     return 2;
 }
 
-// Objects with rows that do not count are read row by row: their nodes contain these rows.
+static bool leave_out(struct arena *a, struct served *v, str object, const err *why, err *e)
+{
+    if (!arena_grow(a, &v->without, &v->without_cap, v->without_count + 1, sizeof *v->without))
+        return arena_fail(a, e);
+    if (v->without_count == 0) v->why = *why;
+    v->without[v->without_count++] = object;
+    return true;
+}
+
+// Objects with rows that do not count are read row by row: nodes contain these rows. Those of which
+// no row may count are not read at all.
 static bool begin(const struct serving *s, struct served *v, err *e)
 {
     const struct reconciled *t = v->of;
     if (!serve_ask(v->q, &v->ask, e)) return false;
-    v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + 1);
+    size_t n = 0;
+    v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + t->unsearched_count + 1);
     if (!v->row_by_row) return arena_fail(s->a->arena, e);
     for (size_t i = 0; i < t->skip_count; i++)
-        v->row_by_row[i] = t->skips[i].object;
+        v->row_by_row[n++] = t->skips[i].object;
+    for (size_t i = 0; i < t->unsearched_count; i++) {
+        v->row_by_row[n++] = t->unsearched[i];
+        if (!leave_out(s->a->arena, v, t->unsearched[i], &t->unsearched_why, e)) return false;
+    }
     v->ask.row_by_row = v->row_by_row;
-    v->ask.row_by_row_count = t->skip_count;
+    v->ask.row_by_row_count = n;
     return true;
 }
 
@@ -125,12 +140,7 @@ static bool note_faults(struct reading *r, struct served *v, const struct block_
         const struct block_fault *f = &reads->faults[i];
         r->stale |= f->why.code == ERR_NOT_FOUND && !r->s->last;
         if (str_among(f->object->name, v->without, v->without_count)) continue;
-        if (!arena_grow(arena, &v->without, &v->without_cap, v->without_count + 1,
-                        sizeof *v->without)) {
-            return arena_fail(arena, e);
-        }
-        if (v->without_count == 0) v->why = f->why;
-        v->without[v->without_count++] = f->object->name;
+        if (!leave_out(arena, v, f->object->name, &f->why, e)) return false;
         v->planned = false;
         r->again = true;
     }

@@ -82,6 +82,7 @@ str fetch_missing_first(struct arena *a, const struct fetched *f)
     for (size_t i = 0; i < f->missing_count; i++)
         objects = objects || str_starts(f->missing[i], S("v1/"));
     const char *end = objects ? " could not be read" : " did not answer";
+    if (str_ends(f->missing[0], S(" rows of repeated pushes"))) end = " are left out";
     // Marks of streams and data directories say by themselves what it is about; ids of ingesters
     // are one word.
     if (fetch_lacking(f) == 0 && str_contains(f->missing[0], S(" "))) end = "";

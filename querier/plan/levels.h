@@ -68,7 +68,8 @@ struct level_ask {
     int64_t first_ns;
     const str *without;  // names of objects that cannot be read
     size_t without_count;
-    const str *row_by_row;  // names of leaves and segments whose nodes must not be used
+    const str *row_by_row;  // names of leaves and segments whose nodes must not be used, nor those
+                            // of parents of these leaves
     size_t row_by_row_count;
 };
 

@@ -264,6 +264,17 @@ static bool split_packs(struct level_view *v)
     return true;
 }
 
+// Some rows of these leaves do not count, so no window may serve that has them summed up.
+static void break_windows(struct level_view *v)
+{
+    for (size_t i = 0; i < v->leaf_count; i++) {
+        if (!v->leaves[i].row_by_row) continue;
+        for (size_t k = 0; k < v->window_count; k++)
+            if (level_names(v->windows[k].cover, v->leaves[i].block->id))
+                v->windows[k].whole = false;
+    }
+}
+
 bool level_inspect(struct level_view *v, err *e)
 {
     const struct level_given *g = v->given;
@@ -283,6 +294,7 @@ bool level_inspect(struct level_view *v, err *e)
         first += v->parents[i].window_count;
     }
     assert(first == v->window_count);
+    break_windows(v);
     if (v->leaf_count) qsort(v->leaves, v->leaf_count, sizeof *v->leaves, leaves_by_time);
     for (size_t i = 0; i < v->leaf_count; i++)
         v->longest_leaf = MAX(v->longest_leaf, v->leaves[i].to_ns - v->leaves[i].from_ns);

@@ -366,6 +366,43 @@ static void segments_are_nodes_where_their_hour_is_whole(void **state)
     assert_int_equal(p.missing_count, 1);
 }
 
+// A parent has the rows of its leaves summed up, those that do not count too.
+static void a_leaf_that_is_read_by_rows_is_in_no_sum(void **state)
+{
+    (void)state;
+    expired = "";
+    dead = "";
+    const struct row rows[] = {{"a", BLOCK_RAW, 0, 1, FULL, 7, NULL},
+                               {"b", BLOCK_RAW, 1, 1, FULL, 7, NULL},
+                               {"h", BLOCK_HOURS, 0, 2, FULL, 7, "a/b"}};
+    const struct manifest_block blocks[] = {block_of(&rows[0]), block_of(&rows[1]),
+                                            block_of(&rows[2])};
+    const struct level_given given = {.blocks = blocks, .block_count = 3, .leaf = state_of};
+    struct level_ask ask = {.from_ns = BASE * SLOT_HOUR,
+                            .to_ns = BASE * SLOT_HOUR + 2 * H,
+                            .pack_hi = UINT32_MAX,
+                            .classes = 1};
+    struct level_plan p;
+    assert_ok(level_plan_given(&arena, &given, &ask, &p, e));
+    assert_true(p.n == 1 && p.pieces[0].object->block == &blocks[2]);
+    ask.row_by_row = &blocks[1].name;
+    ask.row_by_row_count = 1;
+    assert_ok(level_plan_given(&arena, &given, &ask, &p, e));
+    assert_int_equal(p.n, 2);
+    for (size_t i = 0; i < p.n; i++) {
+        bool whole = p.pieces[i].object->block == &blocks[2];
+        bool by_row = p.pieces[i].object->block == &blocks[1];
+        assert_true(whole ? p.pieces[i].to_ns == BASE * SLOT_HOUR + H
+                          : by_row && p.pieces[i].use == LEVEL_ROWS);
+    }
+    // If it cannot be read either, it is missing.
+    ask.without = &blocks[1].name;
+    ask.without_count = 1;
+    assert_ok(level_plan_given(&arena, &given, &ask, &p, e));
+    assert_true(p.n == 1 && p.pieces[0].object->block == &blocks[2]);
+    assert_true(p.missing_count == 1 && p.missing[0]->block == &blocks[1]);
+}
+
 static void a_printed_plan_is_for_people(void **state)
 {
     (void)state;
@@ -425,6 +462,7 @@ int main(void)
         cmocka_unit_test(plans_for_two_classes_that_answer_alike_count_the_same_rows),
         ARENA_TEST(plans_are_as_written),
         ARENA_TEST(segments_are_nodes_where_their_hour_is_whole),
+        ARENA_TEST(a_leaf_that_is_read_by_rows_is_in_no_sum),
         ARENA_TEST(a_printed_plan_is_for_people),
         cmocka_unit_test(want_of_memory_is_an_error),
     };
