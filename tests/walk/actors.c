@@ -365,8 +365,8 @@ static bool ask(struct world *w, const struct question *q, struct http_exchange 
     pb_pack(&m.base, &in);
     x->req.tenant = TENANT;
     http_headers_add(&x->headers, &x->req.arena, S("flametree-explain"), S("1"));
-    if (q->may_be_partial)
-        http_headers_add(&x->headers, &x->req.arena, S("flametree-partial"), S("allow"));
+    http_headers_add(&x->headers, &x->req.arena, S("flametree-partial"),
+                     q->may_be_partial ? S("allow") : S("deny"));
     bool ok = answer_run(&w->querier, x, S("SelectMergeStacktraces"), stacktraces_merge,
                          buf_view(&in), out, e);
     buf_release(&in);
@@ -395,7 +395,7 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
     } else {
         bool partial = str_starts(exact, S("partial="));
         count(w, partial ? &w->counts.partial : &w->counts.exact);
-        bool sure = !partial || stall_marked(w, x, q->may_be_partial);
+        if (partial) stall_marked(w, x, q->may_be_partial);
         // Of a marked answer rows may be missing; the rest counts once.
         if (partial) memset(q->acked, 0, sizeof q->acked);
         // An edge within 1 ms of a border lies on it; rows of walks keep farther off.
@@ -403,7 +403,7 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
         if (!near && !partial && !str_is(exact, "exact"))
             world_fault(w, "the answer is '%.*s'", STR(exact));
         count_rows(w, graph_of(&x->req, &out), q->times);
-        if (sure) check(w, q, http_headers_get(&x->answer_headers, "flametree-explain"));
+        check(w, q, http_headers_get(&x->answer_headers, "flametree-explain"));
     }
     buf_release(&out);
     req_release(&x->req);

@@ -115,6 +115,7 @@ static bool run(struct world *w, struct http_exchange *x, str method, answer_fn 
     pb_pack(m, &in);
     x->req.tenant = S(WALK_TENANT);
     http_headers_add(&x->headers, &x->req.arena, S("flametree-explain"), S("1"));
+    http_headers_add(&x->headers, &x->req.arena, S("flametree-partial"), S("deny"));
     bool ok = answer_run(&w->querier, x, method, fn, buf_view(&in), out, e);
     buf_release(&in);
     return ok;

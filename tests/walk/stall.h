@@ -44,10 +44,9 @@ bool stall_any(struct world *w);
 // Whoever uses the store for a stalled node stands still.
 void stall_hold(struct seat *s);
 
-// A marked answer: was it allowed, and does it say what is missing? True if what it has is to be
-// right: it may also say that rows of repeated pushes moved while it was made.
+// A marked answer: was it allowed, and does it say what is missing?
 struct http_exchange;
-bool stall_marked(struct world *w, struct http_exchange *x, bool allowed);
+void stall_marked(struct world *w, struct http_exchange *x, bool allowed);
 
 // For how long may time go on? What was sent to an ingester that stood still it takes soon after
 // its return.
