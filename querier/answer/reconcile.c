@@ -31,6 +31,19 @@ static void forget_loose(struct reconciling *s)
     s->listed = false;
 }
 
+// Whether a list failed because there are more loose rows than querier.loose_max. The query goes on
+// without a list then: each head and each block counts what it has, and the answer says that rows
+// may count twice. They are that many only if ids were lost under much load or ingesters were away
+// for long, and then nobody is helped by no answer at all.
+static bool is_crowd(struct reconciling *s, err *e)
+{
+    if (e->code != ERR_RESOURCE_EXHAUSTED || s->loose.n < s->loose.most) return false;
+    *e = (err){0};
+    forget_loose(s);
+    s->crowded = true;
+    return true;
+}
+
 // The loose rows that heads named in a round in which they were told of none. Each is kept by the
 // first stream that names it.
 static bool list_loose(struct reconciling *s, err *e)
@@ -38,7 +51,8 @@ static bool list_loose(struct reconciling *s, err *e)
     struct fetched *f = &s->a->fetched;
     size_t n = f->partial_count - s->from;
     assert(!s->listed && s->loose.n == 0);
-    if (!fetch_loose(f, s->from, &s->loose, e)) return err_wrap(e, "querier.loose_max");
+    if (s->crowded) return true;
+    if (!fetch_loose(f, s->from, &s->loose, e)) return is_crowd(s, e);
     s->keepers = ARENA_ARRAY(s->a->arena, id128, n + 1);
     if (!s->keepers) return arena_fail(s->a->arena, e);
     if (n) memcpy(s->keepers, f->streams + s->from, n * sizeof *s->keepers);
@@ -286,7 +300,7 @@ static bool met_row(void *arg, const struct level_object *o, struct loose_key ke
         return true;
     }
     metric_add(&querier_loose_rows, 1);
-    return loose_add(&s->loose, key, KEPT_BY_BLOCK, e) || err_wrap(e, "querier.loose_max");
+    return loose_add(&s->loose, key, KEPT_BY_BLOCK, e);
 }
 
 static bool has_hour(const int64_t *v, size_t n, const struct manifest_block *b)
@@ -372,7 +386,7 @@ static struct reconciled_skip *skips_of(struct reconciling *s, str object)
     assert(o->skips);
     struct reconciled_skip *skip = &o->skips[o->skip_count++];
     skip->object = object;  // the plan's; note_skips made room for each object of it
-    loose_init(&skip->rows, s->a->arena, s->a->querier->memory, (size_t)s->a->config->loose_max);
+    loose_init(&skip->rows, s->a->arena, s->a->querier->memory, SIZE_MAX);
     return skip;
 }
 
@@ -396,7 +410,7 @@ static bool note_skips(struct reconciling *s, struct search *found, size_t objec
             (v[i].object->kind != BLOCK_SEGMENT || str_eq(v[i].object->name, first->object->name)))
             continue;
         struct reconciled_skip *skip = skips_of(s, v[i].object->name);
-        if (!loose_add(&skip->rows, v[i].key, 0, e)) return err_wrap(e, "querier.loose_max");
+        if (!loose_add(&skip->rows, v[i].key, 0, e)) return false;
     }
     return true;
 }
@@ -448,11 +462,14 @@ static bool search_blocks(struct reconciling *s, err *e)
     struct level_plan plan = {0};
     struct block_reads reads = {0};
     struct search found = {.s = s};
+    if (s->crowded) return true;
     if (!plan_search(s, &plan, e)) return false;
     const struct block_loose want = {.wanted = &s->loose, .fn = met_row, .arg = &found};
     if (plan.n &&
         !block_read_loose(a->querier->blocks, &a->x->req, s->q, &plan, &want, &reads, e)) {
-        return false;
+        if (!is_crowd(s, e)) return false;
+        s->again = !s->last;  // heads that were told a list are asked without one
+        return true;
     }
     a->work.reads += reads.reads;
     a->work.bytes += reads.bytes;
@@ -519,6 +536,16 @@ static bool name_left_out(struct reconciling *s, err *e)
     return fetch_miss(a->arena, &a->fetched, name, &why, e);
 }
 
+static bool name_crowd(struct reconciling *s, err *e)
+{
+    static const err why = {ERR_RESOURCE_EXHAUSTED, "querier.loose_max"};
+    struct answer *a = s->a;
+    metric_add(&querier_crowded, 1);
+    str name = arena_printf(a->arena, "more than %zu rows of repeated pushes may count twice",
+                            s->loose.most);
+    return arena_ok(a->arena, e) && fetch_mark(a->arena, &a->fetched, name, &why, e);
+}
+
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
                struct reconciled *out, err *e)
 {
@@ -542,6 +569,7 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
         ok = round_of(&s, &ended, e);
     }
     if (ok && s.left_out && !ended) ok = name_left_out(&s, e);
+    if (ok && s.crowded && !ended) ok = name_crowd(&s, e);
     loose_release(&s.loose);
     return ok;
 }

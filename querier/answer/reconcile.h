@@ -36,6 +36,9 @@
 //     counts it none has it an object whose loose rows could     none of its rows counts, nor a sum
 //     that contains them not be looked for
 //
+// With more loose rows than querier.loose_max nobody is told of any, rows may count twice, and the
+// answer says so.
+//
 // Among heads no row counts twice once they were told of all that they named (model/loose.h); if
 // the last round is the first that lists rows, one more follows. The answer says how many rows are
 // left out so.
@@ -67,7 +70,7 @@ struct reconciled {
 
 // `message` is the encoded question, without refresh and lists of loose rows. The answers of heads
 // come to a->fetched, and missing objects are named there. False only if the question cannot go on:
-// its request ended, its memory, querier.loose_max. reconciled_release in any case.
+// its request ended, its memory. reconciled_release in any case.
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
                struct reconciled *out, err *e) MUST_CHECK;
 
