@@ -18,12 +18,14 @@
 
 #define FILE_MAX ((size_t)1 << 20)      // of MISSED_MAX streams
 #define SLICE_NS ((uint64_t)100000000)  // a waiting request looks whether its asker is gone
+#define NAP_NS   (50 * NS_PER_MS)       // a suspension that is shorter makes no list too old
 
 struct listed {
     struct registered list;
     struct streams *of;
     unsigned users;  // with the newest list's own
     uint64_t began_mono_ns;
+    int64_t asleep_ns;  // until then
 };
 
 struct streams {
@@ -50,6 +52,13 @@ struct streams *streams_new(struct store *s, struct mem_budget *memory)
     lock_init(&h->lock, LOCK_LISTED);
     cond_init(&h->ended);
     return h;
+}
+
+// Grows by the time for which the machine is suspended: the clock of time limits stands still then,
+// and a list of before would seem new.
+static int64_t asleep_ns(void)
+{
+    return clock_boot_ns() - (int64_t)clock_mono_ns();
 }
 
 static void give(struct listed *l)
@@ -89,7 +98,10 @@ static bool list(struct streams *s, struct req *r, struct listed *before, err *e
     metric_add(&querier_stream_lists, 1);
     bool ok = l != NULL;
     if (ok) {
-        *l = (struct listed){.of = s, .users = 1, .began_mono_ns = clock_mono_ns()};
+        *l = (struct listed){.of = s,
+                             .users = 1,
+                             .began_mono_ns = clock_mono_ns(),
+                             .asleep_ns = asleep_ns()};
         ok = registered_read(s->store, r, s->memory, before ? &before->list : NULL, &l->list, e);
         if (!ok) registered_release(&l->list);
     }
@@ -107,12 +119,18 @@ static bool list(struct streams *s, struct req *r, struct listed *before, err *e
     return ok;
 }
 
-// The newest list if it is new enough; held for the caller. With the lock.
-static struct listed *hold(struct streams *s, uint64_t not_before)
+// The newest list, held for the caller; NULL: there is none. With the lock.
+static struct listed *hold(struct streams *s)
 {
-    if (!s->newest || s->newest->began_mono_ns < not_before) return NULL;
-    s->newest->users++;
+    if (s->newest) s->newest->users++;
     return s->newest;
+}
+
+static struct listed *hold_new(struct streams *s, uint64_t not_before)
+{
+    const struct listed *l = s->newest;
+    if (!l || l->began_mono_ns < not_before || asleep_ns() - l->asleep_ns > NAP_NS) return NULL;
+    return hold(s);
 }
 
 bool streams_take(struct streams *s, struct req *r, uint64_t not_before,
@@ -121,14 +139,14 @@ bool streams_take(struct streams *s, struct req *r, uint64_t not_before,
     struct listed *l = NULL;
     bool ok = true;
     lock_take(&s->lock);
-    while (ok && !(l = hold(s, not_before))) {
+    while (ok && !(l = hold_new(s, not_before))) {
         if (s->listing) {
             (void)cond_wait_until(&s->ended, &s->lock, clock_mono_ns() + SLICE_NS);
             ok = req_alive(r, e);
             continue;
         }
         s->listing = true;
-        struct listed *before = hold(s, 0);
+        struct listed *before = hold(s);
         lock_give(&s->lock);
         // A failure is the asker's own: another one's request may have had no time left.
         ok = list(s, r, before, e);
@@ -158,7 +176,7 @@ bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, s
     *v = NULL;
     *n = 0;
     lock_take(&s->lock);
-    struct listed *l = hold(s, 0);
+    struct listed *l = hold(s);
     lock_give(&s->lock);
     if (!l) return true;
     const struct registered *list = &l->list;

@@ -7,7 +7,8 @@
 // began at most a second before the query (STREAMS_SHARED_NS): a stream acknowledges nothing for
 // longer than that after its registration (ingester/roll.h), so what was acknowledged before the
 // query is in a listed stream, or its stream had ended and all of it was flushed. Of an older list
-// a query waits for the next one; one LIST runs at a time.
+// a query waits for the next one, also of one from before the machine was suspended; one LIST runs
+// at a time.
 //
 // Any thread.
 #pragma once
