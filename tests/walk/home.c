@@ -194,6 +194,11 @@ static bool home_remove(struct store *s, struct req *r, str name, err *e)
     return store_delete(of(s)->inner, r, name, e);
 }
 
+static bool home_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    return store_age(of(s)->inner, r, name, age_ns, e);
+}
+
 static bool home_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
 {
     return store_size(of(s)->inner, r, name, size, e);
@@ -297,6 +302,7 @@ static const struct store_kind home_kind = {.name = "home",
                                             .abandon = home_abandon,
                                             .remove = home_remove,
                                             .size = home_size,
+                                            .age = home_age,
                                             .get = home_get,
                                             .close = home_close};
 

@@ -190,6 +190,11 @@ static bool wrong_size(struct store *s, struct req *r, str name, uint64_t *size,
     return store_size(seat_of(s)->inner, r, name, size, e);
 }
 
+static bool wrong_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e)
+{
+    return store_age(seat_of(s)->inner, r, name, age_ns, e);
+}
+
 static bool wrong_remove(struct store *s, struct req *r, str name, err *e)
 {
     return store_delete(seat_of(s)->inner, r, name, e);
@@ -220,6 +225,7 @@ static const struct store_kind wrong_kind = {.name = "wrong",
                                              .begin = wrong_begin,
                                              .remove = wrong_remove,
                                              .size = wrong_size,
+                                             .age = wrong_age,
                                              .close = wrong_close};
 
 void seat_open(struct seat *s, struct world *w, bool wrong)
