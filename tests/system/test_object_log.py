@@ -74,7 +74,7 @@ def test_a_killed_ingester_and_its_wiped_directory_lose_nothing(cluster):
     gone.kill()
     wipe(gone)
     await_whole(s, service, PODS)
-    assert adoptions(cluster) >= 1
+    await_("the adoption to be counted", lambda: adoptions(cluster) >= 1)
     push(s, service)
     assert ask(s, service)[1:] == (2 * PODS, 2 * PODS)
     for m in cluster.ingesters():
@@ -160,7 +160,7 @@ def test_an_owner_that_was_asleep_meets_the_seal_and_nothing_counts_twice(cluste
     try:
         await_("it to be asleep", lambda: is_stopped(asleep.process.pid))
         await_whole(s, service, PODS)
-        assert adoptions(cluster, [asleep]) >= 1
+        await_("its adoption to be counted", lambda: adoptions(cluster, [asleep]) >= 1)
     finally:
         asleep.process.send_signal(signal.SIGCONT)
     # Both have the rows now: one answer of each stream counts.
