@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/querier/ask.h"
 
+#include "querier/request/stacktraces.h"
+
 char *ask_text(const char *text)
 {
     union {
@@ -95,4 +97,20 @@ const char *ask_said(const struct ask *k, const char *header)
 {
     str value = http_headers_get(&k->x.answer_headers, header);
     return value.p ? value.p : "";
+}
+
+merge_request ask_merge(const char *selector, int64_t at_ms)
+{
+    merge_request m = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
+    m.profile_typeid = ask_text(CPU);
+    m.label_selector = ask_text(selector);
+    m.start = at_ms - 1000;
+    m.end = at_ms + 1000;
+    return m;
+}
+
+const merge_response *ask_merge_ok(struct ask *k, const merge_request *m)
+{
+    return ask_ok(k, stacktraces_merge, &m->base,
+                  &querier__v1__select_merge_stacktraces_response__descriptor);
 }

@@ -38,6 +38,13 @@ bool ask_run(struct ask *k, answer_fn *fn, const ProtobufCMessage *request);
 // Runs a request that must go well.
 const void *ask_ok(struct ask *k, answer_fn *fn, const ProtobufCMessage *request,
                    const ProtobufCMessageDescriptor *type);
+
+// Stacks of CPU time within a second of at_ms.
+typedef Querier__V1__SelectMergeStacktracesRequest merge_request;
+typedef Querier__V1__SelectMergeStacktracesResponse merge_response;
+merge_request ask_merge(const char *selector, int64_t at_ms);
+const merge_response *ask_merge_ok(struct ask *k, const merge_request *m);
+
 const char *ask_said(const struct ask *k, const char *header);
 
 // protobuf-c's strings are not const; requests only borrow them.

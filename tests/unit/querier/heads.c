@@ -352,3 +352,11 @@ bool heads_ask(const void *transport, struct req *r, str tenant, str message,
     }
     return arena_ok(&r->arena, e);
 }
+
+void heads_heal(struct head *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        v[i].fault = NULL;
+        v[i].recovering = false;
+    }
+}

@@ -68,3 +68,6 @@ void head_put_stream(struct buf *out, uint32_t field, uint8_t id, const char *ow
 // The head_ask of tests; transport is a struct heads.
 bool heads_ask(const void *transport, struct req *r, str tenant, str message,
                struct head_replies *out, err *e);
+
+// All answer again.
+void heads_heal(struct head *v, size_t n);

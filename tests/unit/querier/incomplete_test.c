@@ -19,7 +19,6 @@ static struct head heads[] = {
     {.member = "one", .rows = first_rows, .row_count = COUNT(first_rows), .stream = 1},
     {.member = "two", .rows = second_rows, .row_count = COUNT(second_rows), .stream = 2},
 };
-static const err down = {ERR_UNAVAILABLE, "connection refused"};
 
 static int open_two(void **state)
 {
@@ -31,44 +30,23 @@ static int open_two(void **state)
 
 static int close_two(void **state)
 {
-    for (size_t i = 0; i < COUNT(heads); i++) {
-        heads[i].fault = NULL;
-        heads[i].recovering = false;
-    }
+    heads_heal(heads, COUNT(heads));
     ask_close(*state);
     return 0;
 }
-
-typedef Querier__V1__SelectMergeStacktracesRequest merge_request;
-typedef Querier__V1__SelectMergeStacktracesResponse merge_response;
-
-static merge_request merge_of(const char *selector)
-{
-    merge_request m = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
-    m.profile_typeid = ask_text(CPU);
-    m.label_selector = ask_text(selector);
-    m.start = T - 1000;
-    m.end = T + 1000;
-    return m;
-}
-
-static const merge_response *merge_ok(struct ask *k, const merge_request *m)
-{
-    return ask_ok(k, stacktraces_merge, &m->base,
-                  &querier__v1__select_merge_stacktraces_response__descriptor);
-}
+static const err down = {ERR_UNAVAILABLE, "connection refused"};
 
 static void a_silent_ingester_is_an_error_or_a_mark(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     heads[1].fault = &down;
     assert_false(ask_run(k, stacktraces_merge, &m.base));
     assert_int_equal(k->fault.code, ERR_UNAVAILABLE);
     assert_non_null(strstr(k->fault.msg, "missing: two"));
     ask_again(k);
     ask_header(k, "flametree-partial", "allow");
-    assert_true(merge_ok(k, &m)->flamegraph->total == 7);
+    assert_true(ask_merge_ok(k, &m)->flamegraph->total == 7);
     assert_string_equal(ask_said(k, "flametree-missing"), "two");
     assert_string_equal(ask_said(k, "flametree-exact"), "partial=two did not answer");
     heads[0].fault = &down;
@@ -92,7 +70,7 @@ static void a_damaged_stream_is_a_mark_or_an_error(void **state)
     };
     heads[1].recovering = true;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        merge_request m = merge_of("{}");
+        merge_request m = ask_merge("{}", T);
         ask_again(k);
         ask_set(k, rows[i].refuse ? "--querier.incomplete=refuse" : "--querier.incomplete=mark");
         if (rows[i].said) ask_header(k, "flametree-partial", rows[i].said);
@@ -102,7 +80,7 @@ static void a_damaged_stream_is_a_mark_or_an_error(void **state)
             assert_non_null(strstr(k->fault.msg, "missing: stream 00000000000000000000000002"));
             continue;
         }
-        assert_true(merge_ok(k, &m)->flamegraph->total == 15);
+        assert_true(ask_merge_ok(k, &m)->flamegraph->total == 15);
         assert_string_equal(ask_said(k, "flametree-missing"), "stream 00000000000000000000000002");
         assert_string_equal(ask_said(k, "flametree-exact"),
                             "partial=stream 00000000000000000000000002");

@@ -56,37 +56,15 @@ static int open_two(void **state)
 
 static int close_two(void **state)
 {
-    for (size_t i = 0; i < COUNT(heads); i++) {
-        heads[i].fault = NULL;
-        heads[i].recovering = false;
-    }
+    heads_heal(heads, COUNT(heads));
     ask_close(*state);
     return 0;
-}
-
-typedef Querier__V1__SelectMergeStacktracesRequest merge_request;
-typedef Querier__V1__SelectMergeStacktracesResponse merge_response;
-
-static merge_request merge_of(const char *selector)
-{
-    merge_request m = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
-    m.profile_typeid = ask_text(CPU);
-    m.label_selector = ask_text(selector);
-    m.start = T - 1000;
-    m.end = T + 1000;
-    return m;
-}
-
-static const merge_response *merge_ok(struct ask *k, const merge_request *m)
-{
-    return ask_ok(k, stacktraces_merge, &m->base,
-                  &querier__v1__select_merge_stacktraces_response__descriptor);
 }
 
 static int64_t total(struct ask *k, const merge_request *m)
 {
     ask_again(k);
-    return merge_ok(k, m)->flamegraph->total;
+    return ask_merge_ok(k, m)->flamegraph->total;
 }
 
 // ---- flame graphs
@@ -94,8 +72,8 @@ static int64_t total(struct ask *k, const merge_request *m)
 static void flame_graph_is_the_sum_of_all_ingesters(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{service_name=\"demo\"}");
-    const Querier__V1__FlameGraph *g = merge_ok(k, &m)->flamegraph;
+    merge_request m = ask_merge("{service_name=\"demo\"}", T);
+    const Querier__V1__FlameGraph *g = ask_merge_ok(k, &m)->flamegraph;
     static const char *const names[] = {"total", "main", "b", "a", "x"};
     assert_int_equal(g->n_names, COUNT(names));
     for (size_t i = 0; i < COUNT(names); i++)
@@ -127,7 +105,7 @@ static void edges_are_inclusive_to_the_ns(void **state)
         {"ends at it", T - 1000, T, 11},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        merge_request m = merge_of("{}");
+        merge_request m = ask_merge("{}", T);
         m.start = rows[i].start;
         m.end = rows[i].end;
         if (total(*state, &m) != rows[i].total) fail_msg("%s", rows[i].name);
@@ -150,7 +128,7 @@ static void selectors_choose_series(void **state)
         {"{env=\"nope\"}", 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        merge_request m = merge_of(rows[i].selector);
+        merge_request m = ask_merge(rows[i].selector, T);
         if (total(*state, &m) != rows[i].total) fail_msg("%s", rows[i].selector);
     }
 }
@@ -158,8 +136,8 @@ static void selectors_choose_series(void **state)
 static void no_data_is_one_bar_of_nothing(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{env=\"nope\"}");
-    const Querier__V1__FlameGraph *g = merge_ok(k, &m)->flamegraph;
+    merge_request m = ask_merge("{env=\"nope\"}", T);
+    const Querier__V1__FlameGraph *g = ask_merge_ok(k, &m)->flamegraph;
     assert_int_equal(g->n_names, 1);
     assert_string_equal(g->names[0], "total");
     assert_int_equal(g->n_levels, 1);
@@ -170,13 +148,13 @@ static void no_data_is_one_bar_of_nothing(void **state)
 static void max_nodes_keeps_the_total(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     m._max_nodes_case = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST___MAX_NODES_MAX_NODES;
     for (m.max_nodes = 1; m.max_nodes < 6; m.max_nodes++)
         assert_true(total(k, &m) == 15);
     m.max_nodes = 2;
     ask_again(k);
-    const Querier__V1__FlameGraph *g = merge_ok(k, &m)->flamegraph;
+    const Querier__V1__FlameGraph *g = ask_merge_ok(k, &m)->flamegraph;
     bool other = false;
     for (size_t i = 0; i < g->n_names; i++)
         other = other || strcmp(g->names[i], "other") == 0;
@@ -190,7 +168,7 @@ static void max_nodes_keeps_the_total(void **state)
 static void call_site_spans_and_ids_narrow(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     Types__V1__Location main_site = TYPES__V1__LOCATION__INIT;
     main_site.name = ask_text("main");
     Types__V1__Location a_site = TYPES__V1__LOCATION__INIT;
@@ -201,12 +179,12 @@ static void call_site_spans_and_ids_narrow(void **state)
     selector.n_call_site = 2;
     m.stack_trace_selector = &selector;
     assert_true(total(k, &m) == 11);
-    m = merge_of("{}");
+    m = ask_merge("{}", T);
     char *span = ask_text("0102030405060708");
     m.span_selector = &span;
     m.n_span_selector = 1;
     assert_true(total(k, &m) == 10);
-    m = merge_of("{}");
+    m = ask_merge("{}", T);
     char *id = ask_text("00000000-0000-0000-0000-000000000002");
     m.profile_id_selector = &id;
     m.n_profile_id_selector = 1;
@@ -216,7 +194,7 @@ static void call_site_spans_and_ids_narrow(void **state)
 static void spans_of_zeros_ask_nobody(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     char *span = ask_text("0000000000000000");
     m.span_selector = &span;
     m.n_span_selector = 1;
@@ -274,7 +252,7 @@ static void bad_questions_are_refused_before_anybody_is_asked(void **state)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         ask_again(k);
-        merge_request m = merge_of(rows[i].selector);
+        merge_request m = ask_merge(rows[i].selector, T);
         m.profile_typeid = ask_text(rows[i].type);
         m.start = rows[i].start;
         m.end = rows[i].end;
@@ -283,7 +261,7 @@ static void bad_questions_are_refused_before_anybody_is_asked(void **state)
         assert_int_equal(k->fault.code, rows[i].code);
         if (!strstr(k->fault.msg, rows[i].message)) fail_msg("%s: %s", rows[i].name, k->fault.msg);
     }
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     char *span = ask_text("0102030405060708");
     char *trace = ask_text("0123456789abcdef0123456789abcdef");
     m.span_selector = &span;
@@ -323,10 +301,10 @@ static void profiles_are_exported_whole(void **state)
     m.start = T - 1000;
     m.end = T + 2000;
     check_pprof(ask_ok(k, merge_profile, &m.base, &google__v1__profile__descriptor), m.end);
-    merge_request f = merge_of("{}");
+    merge_request f = ask_merge("{}", T);
     f.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     ask_again(k);
-    const merge_response *r = merge_ok(k, &f);
+    const merge_response *r = ask_merge_ok(k, &f);
     assert_null(r->flamegraph);
     check_pprof(r->pprof->profile, f.end);
     m.label_selector = ask_text("{env=\"nope\"}");
@@ -382,8 +360,8 @@ static void pgo_keeps_the_leaves(void **state)
 static void diff_has_both_sides(void **state)
 {
     struct ask *k = *state;
-    merge_request left = merge_of("{env=\"prod\"}");
-    merge_request right = merge_of("{env=\"dev\"}");
+    merge_request left = ask_merge("{env=\"prod\"}", T);
+    merge_request right = ask_merge("{env=\"dev\"}", T);
     Querier__V1__DiffRequest m = QUERIER__V1__DIFF_REQUEST__INIT;
     m.left = &left;
     m.right = &right;
@@ -397,8 +375,8 @@ static void diff_has_both_sides(void **state)
 static void bad_sides_of_a_diff_are_named(void **state)
 {
     struct ask *k = *state;
-    merge_request good = merge_of("{}");
-    merge_request bad = merge_of("");
+    merge_request good = ask_merge("{}", T);
+    merge_request bad = ask_merge("", T);
     Querier__V1__DiffRequest m = QUERIER__V1__DIFF_REQUEST__INIT;
     m.left = &good;
     m.right = &bad;
@@ -637,10 +615,10 @@ static void several_tenants_are_added_up(void **state)
         int64_t total;
     } rows[] = {{"t", 15}, {"u", 32}, {"t|u", 47}, {"nobody", 0}, {"nobody|u", 32}};
     for (size_t i = 0; i < COUNT(rows); i++) {
-        merge_request m = merge_of("{}");
+        merge_request m = ask_merge("{}", T);
         ask_again(k);
         k->x.req.tenant = str_of(rows[i].tenant);
-        if (merge_ok(k, &m)->flamegraph->total != rows[i].total) fail_msg("%s", rows[i].tenant);
+        if (ask_merge_ok(k, &m)->flamegraph->total != rows[i].total) fail_msg("%s", rows[i].tenant);
         assert_true(str_is(k->x.req.tenant, rows[i].tenant));
     }
 }
@@ -648,7 +626,7 @@ static void several_tenants_are_added_up(void **state)
 static void deadline_and_cancel_end_a_query(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{}");
+    merge_request m = ask_merge("{}", T);
     k->x.req.deadline_mono_ns = 1;
     ask_header(k, "flametree-partial", "allow");
     assert_false(ask_run(k, stacktraces_merge, &m.base));
@@ -705,7 +683,7 @@ static bool run_torn(void *arg, err *e)
 static void queries_survive_any_failed_allocation(void **state)
 {
     struct ask *k = *state;
-    merge_request m = merge_of("{env=~\"p.*\"}");
+    merge_request m = ask_merge("{env=~\"p.*\"}", T);
     k->state.ask = keep_ask;
     static const Querier__V1__ProfileFormat formats[] = {1, 2, 4};
     for (size_t i = 0; i < COUNT(formats); i++) {
