@@ -11,6 +11,9 @@ RETRYABLE = (429, 502, 503, 504)
 WRITERS = 4
 
 
+WHOLE = {"Flametree-Partial": "deny"}  # a whole answer, or none
+
+
 class Load:
     """Writers whose n-th profile is frame w<writer>_<n> with value 1 + n, and a reader; both know what to expect."""
 
@@ -54,7 +57,7 @@ class Load:
         s = self.cluster.server()
         while not self.done.is_set():
             before = len(self.acked)
-            reply = self.call(lambda: s.query("SelectMergeStacktraces", profileTypeID=CPU, labelSelector=select(self.service), maxNodes=1 << 20))
+            reply = self.call(lambda: s.query("SelectMergeStacktraces", WHOLE, profileTypeID=CPU, labelSelector=select(self.service), maxNodes=1 << 20))
             if reply is not None and reply.status == 200:
                 self.answers += 1
                 if int(reply.headers["Flametree-Profiles"]) < before:
