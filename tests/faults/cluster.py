@@ -118,6 +118,7 @@ class Node(Flametree):
 
     def drain(self):
         self.draining = True
+        self.said = os.path.getsize(self.log)
         self.signal(signal.SIGTERM)
 
     def has_drained(self):
@@ -128,6 +129,12 @@ class Node(Flametree):
         if code:
             raise AssertionError("%s was asked to end, and ended with %d\n%s" % (self.name, code, self.tail()))
         return True
+
+    def left_streams(self):
+        """It has ended, and its last lines say that a stream stays registered."""
+        with open(self.log, "rb") as f:
+            f.seek(self.said)
+            return b"event=stream.stays_registered" in f.read()
 
 
 class Cluster:

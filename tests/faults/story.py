@@ -144,13 +144,22 @@ class Story:
             self.spoilt = time.monotonic()
 
     def await_drained(self, node):
-        """An end needs the store, which may be away now: then that heals first."""
+        """An end needs the store, which may be away now: then that heals first. A process that could not take its registrations back says that its data
+        directory has to be used again: so it is, and ends once more."""
+        self.await_node(node, "end", node.has_drained)
+        while node.left_streams():
+            node.begin()
+            self.await_node(node, "begin", node.is_ready)
+            node.drain()
+            self.await_node(node, "end", node.has_drained)
+
+    def await_node(self, node, what, done):
         deadline = time.monotonic() + HEAL_SECONDS
-        while not node.has_drained():
+        while not done():
             for fault in [f for f in self.active if f.name in ("store", "cut", "island", "pause") and time.monotonic() > deadline - HEAL_SECONDS + 20]:
                 self.end(fault)
             if time.monotonic() > deadline:
-                raise Wrong("%s does not end within %d s" % (node.name, HEAL_SECONDS))
+                raise Wrong("%s does not %s within %d s" % (node.name, what, HEAL_SECONDS))
             self.pause(0.1)
 
     def busy(self, node):
