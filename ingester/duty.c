@@ -225,8 +225,8 @@ static void leave_memory(struct ingester *in)
     if (in->flush) head_leave(in->head, MIN(ingester_settings(in)->flush_memory, limit / 16));
 }
 
-// What of the ids that earlier processes of this directory had is in none of the places where this
-// process looks for them.
+// Looks whether this process has found all ids that earlier processes of this directory knew; if
+// not, says which of them are missing.
 static void recall(struct ingester *in)
 {
     id128 damaged[WAL_DAMAGED_MAX];

@@ -228,32 +228,38 @@ str name_logs(void)
     return S("v1/log/");
 }
 
-str name_log(struct arena *a, id128 stream)
+static str folder_of(struct arena *a, const char *kind, id128 stream)
 {
     char text[ULID_TEXT];
     ulid_print(stream, text);
-    return arena_printf(a, "v1/log/%s/", text);
+    return arena_printf(a, "v1/%s/%s/", kind, text);
+}
+
+static str object_of(struct arena *a, const char *kind, id128 stream, uint64_t number)
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    return arena_printf(a, "v1/%s/%s/%016" PRIx64, kind, text, number);
+}
+
+str name_log(struct arena *a, id128 stream)
+{
+    return folder_of(a, "log", stream);
 }
 
 str name_log_object(struct arena *a, id128 stream, uint64_t number)
 {
-    char text[ULID_TEXT];
-    ulid_print(stream, text);
-    return arena_printf(a, "v1/log/%s/%016" PRIx64, text, number);
+    return object_of(a, "log", stream, number);
 }
 
 str name_damaged(struct arena *a, id128 stream)
 {
-    char text[ULID_TEXT];
-    ulid_print(stream, text);
-    return arena_printf(a, "v1/damaged/%s/", text);
+    return folder_of(a, "damaged", stream);
 }
 
 str name_damaged_object(struct arena *a, id128 stream, uint64_t number)
 {
-    char text[ULID_TEXT];
-    ulid_print(stream, text);
-    return arena_printf(a, "v1/damaged/%s/%016" PRIx64, text, number);
+    return object_of(a, "damaged", stream, number);
 }
 
 bool name_log_number(str text, uint64_t *number)

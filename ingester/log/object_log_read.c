@@ -265,7 +265,8 @@ static bool run_fits(const struct run *r, err *e)
     return fits || misplaced(r->above, e);
 }
 
-// The cut of what is below ended before this seq, so what was not read of it is lost.
+// The cut below the run ended before this seq. If fewer entries of it were read, the others are
+// lost.
 static void ends_at(struct object_log_cut *c, uint64_t seq)
 {
     if (!c->whole || seq <= c->last_seq + 1) return;
@@ -293,7 +294,8 @@ static bool add_run(struct object_log_survey *out, const struct run *r, err *e)
     c->last = r->v[r->n - 1].number;
     for (size_t i = 0; i < r->n; i++)
         c->bytes += r->v[i].size;
-    // What is below a missing number is covered, and so is the rest of a cut that is being deleted.
+    // Objects below a missing number are covered, and so are the last ones of a cut that is being
+    // deleted.
     bool covered = a && !c->whole && b && b->cut - a->cut <= 1;
     if (!r->holds || covered) return true;
     bool in_cut = within || begins || (a && c->whole);

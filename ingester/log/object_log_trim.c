@@ -100,8 +100,8 @@ bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req
     for (size_t i = 0; i < s->n; i++)
         any |= s->v[i].damaged;
     if (!any) return true;
-    // What an earlier call copied is not read again: a cut may have more objects than one call has
-    // time for.
+    // A cut may have more objects than one call has time for, so objects that an earlier call
+    // copied are not read again.
     if (!object_log_numbers(store, r, name_log(&r->arena, stream), &there, e) ||
         !object_log_numbers(store, r, name_damaged(&r->arena, stream), &copies, e))
         return false;

@@ -155,12 +155,12 @@ str fetch_missing(struct arena *a, const struct fetched *f);
 // The first name, how many more there are, and what is wrong with them. Something is missing.
 str fetch_missing_first(struct arena *a, const struct fetched *f);
 
-// What the asker takes if something is missing: the header Flametree-Partial says it, else the
-// setting querier.incomplete.
+// The answers that an asker accepts when something is missing. The header Flametree-Partial
+// decides, and without it the setting querier.incomplete.
 enum fetch_takes {
-    FETCH_MARKED,  // an answer that lacks nothing but marks: querier.incomplete: mark
-    FETCH_EXACT,   // none: Flametree-Partial: deny, or querier.incomplete: refuse
-    FETCH_ANY,     // whatever there is: Flametree-Partial: allow
+    FETCH_MARKED,  // an answer of which all missing names are marks: querier.incomplete: mark
+    FETCH_EXACT,   // no such answer: Flametree-Partial: deny, or querier.incomplete: refuse
+    FETCH_ANY,     // every such answer: Flametree-Partial: allow
 };
 
 // Is something missing for which the asker takes no answer?

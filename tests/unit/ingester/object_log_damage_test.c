@@ -85,8 +85,9 @@ static void a_cut_that_is_lost_counts_for_the_one_below(void **state)
     assert_true(s.cuts[0].damaged && !s.cuts[1].damaged);
 }
 
-// What may be in two cuts goes with the upper one, so that this never seems to lack its first.
-static void what_may_be_in_two_cuts_goes_with_the_upper_one(void **state)
+// A damaged object that may be of either of two cuts is counted for the upper one. Otherwise the
+// upper cut would seem to lack its first object.
+static void an_object_of_either_cut_counts_for_the_upper_one(void **state)
 {
     struct bench *b = *state;
     write_three_cuts(b);
@@ -132,7 +133,7 @@ static void where_no_cut_is_left_they_are_counted_alone(void **state)
 
 // Below a missing number all is covered, damaged or not, and so is the rest of a cut whose first
 // object is gone.
-static void what_is_covered_is_no_loss(void **state)
+static void covered_objects_are_no_loss(void **state)
 {
     struct bench *b = *state;
     write_three_cuts(b);
@@ -221,10 +222,10 @@ int main(void)
         TEST(at_the_end_of_a_cut_the_next_one_tells_where_it_ended),
         TEST(at_the_beginning_of_a_cut_the_cut_stays_whole),
         TEST(a_cut_that_is_lost_counts_for_the_one_below),
-        TEST(what_may_be_in_two_cuts_goes_with_the_upper_one),
+        TEST(an_object_of_either_cut_counts_for_the_upper_one),
         TEST(at_the_top_each_object_had_an_entry_at_least),
         TEST(where_no_cut_is_left_they_are_counted_alone),
-        TEST(what_is_covered_is_no_loss),
+        TEST(covered_objects_are_no_loss),
         TEST(objects_that_cannot_follow_each_other_are_refused),
         TEST(an_object_of_another_format_is_left_alone),
         TEST(what_is_damaged_is_kept_before_it_goes),

@@ -222,7 +222,7 @@ static void a_lost_data_directory_marks_and_refuses_nothing(void **state)
         assert_true(str_contains(fetch_missing(&arena, &f), S("one: data directory 01J")));
         assert_int_equal(fetch_verdict(&arena, &f, FETCH_MARKED, &fault), n == 1);
         assert_string_equal(f.why.msg, n == 1 ? "" : "away");
-        // Who asks for all or nothing is refused, and told the reason.
+        // A request for a whole answer or none gets none, and the reason.
         assert_false(fetch_verdict(&arena, &f, FETCH_EXACT, &fault));
         assert_int_equal(fault.code, ERR_UNAVAILABLE);
         assert_non_null(strstr(fault.msg, n == 1 ? "(what was acknowledged there" : "(away)"));
@@ -264,7 +264,7 @@ static void an_ingester_that_is_away_marks_by_its_name(void **state)
     assert_true(fetch_refuses(&f, FETCH_EXACT));
     assert_false(fetch_verdict(&arena, &f, FETCH_EXACT, &fault));
     assert_non_null(strstr(fault.msg, "missing: two (connection refused)"));
-    // What is no mark gives the reason, and refuses.
+    // A missing name that is no mark refuses the answer, and its fault is the reason.
     assert_ok(fetch_miss(&arena, &f, S("three"), &full, e));
     assert_true(fetch_refuses(&f, FETCH_MARKED) && !fetch_refuses(&f, FETCH_ANY));
     assert_false(fetch_verdict(&arena, &f, FETCH_MARKED, &fault));

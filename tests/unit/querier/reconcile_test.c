@@ -224,7 +224,8 @@ static void reads_that_go_wrong_do_not_make_wrong_answers(void **state)
             if (o.ok) assert_int_equal(o.profiles, ROWS);
             told += !o.ok;
             served += o.ok;
-            // What could not be looked for does not count beside its copies.
+            // Rows of an object that could not be read do not count, as copies of them may count
+            // elsewhere.
             memstore_heal(w.asked_store);
             memstore_fail(w.asked_store, MEMSTORE_READ, faults[f], nth, 1 + nth % 3);
             o = ask_standing(&w, true);

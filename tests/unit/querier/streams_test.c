@@ -210,7 +210,7 @@ static void since_when_it_is_missed_outlives_the_process(void **state)
         assert_int_equal(missed(2, now), now - hour / 2);
         assert_true(waits);  // this process has not waited for it yet
     }
-    // What is answered is forgotten there too.
+    // A stream that is answered leaves the file as well.
     streams_answered(streams, take(0), is, &(id128){{1}});
     start_anew(path);
     (void)take(0);
