@@ -18,7 +18,7 @@ import urllib.parse
 
 import month as months
 from client import CPU, Pprof, Server, select
-from flametree import Cluster, Flametree, await_
+from flametree import Cluster, Flametree, await_, flush
 from radosgw import Radosgw
 from s3_proxy import S3Proxy
 from s3_service import BUCKET
@@ -119,9 +119,8 @@ def figures_of_requests(bench, service, env):
             bench.row("the same, for registered streams", per_hour("streams", took), "")
             bench.row("the same, for all else", per_hour("rest", took), "")
             bench.note("busy: %s" % dict(proxy.seen))
-            for f in c.ingesters():
-                months.post(f.url + "/ingester/flush")
-            time.sleep(5)
+            flush(c)
+            await_("logs without entries", lambda: all(f.metric("flametree_ingester_log_bytes") == 0 for f in c.ingesters()), 120)
             proxy.seen.clear()
             time.sleep(idle)
             bench.row("requests of an ingester and hour for the log, idle", per_hour("log", idle), "", "<= 60")
