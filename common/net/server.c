@@ -319,10 +319,13 @@ void shard_tick(struct shard *s)
 }
 
 // libuv runs timers before it polls sockets, where the very bytes may wait whose absence would end
-// a connection. So the limits are checked at the end of the turn.
+// a connection. So the limits are checked at the end of the turn, and for the time that it is now:
+// a poll that a signal interrupts ends the turn with what came meanwhile unread.
 static void on_sweep(uv_timer_t *t)
 {
-    CONTAINER_OF(t, struct shard, sweep)->sweep_due = true;
+    struct shard *s = CONTAINER_OF(t, struct shard, sweep);
+    shard_tick(s);
+    s->sweep_due = true;
 }
 
 static void on_turn_end(uv_check_t *h)
@@ -334,7 +337,6 @@ static void on_turn_end(uv_check_t *h)
         s);  // before the limits: output that the socket takes now is no client's delay
     if (!s->sweep_due) return;
     s->sweep_due = false;
-    shard_tick(s);
     for (struct conn *c = s->first; c; c = c->next)
         conn_sweep(c);  // conn_close keeps the memory until a later turn, so c->next holds
     shard_send_output(s);
