@@ -2,7 +2,8 @@
 //
 // front.c - what a listener answers before there are routes: it is open early, so that /ready tells
 // how the start goes. Afterwards requests go to the router, and only a refused /ready comes back
-// here.
+// here. /live is answered here at all times: its question is whether the process runs, and an
+// answer from the loop, without a lane, a lock or memory, says so and nothing else.
 #include "service/program.h"
 
 static struct router *router_of(struct front *f)
@@ -18,11 +19,26 @@ static void answer_starting(struct http_exchange *x, unsigned status, enum err_c
     route_error(x, status, code, message);
 }
 
+static bool asks_live(const struct http_exchange *x)
+{
+    return str_is(x->path, "/live") && (str_is(x->method, "GET") || str_is(x->method, "HEAD"));
+}
+
+static void answer_live(struct http_exchange *x)
+{
+    x->status = 200;
+    x->fixed = S("live\n");
+}
+
 // Before there are routes, everything is answered from the head: no body is read, no lane is used.
 static enum head_verdict head(void *self, struct http_exchange *x)
 {
     struct front *f = self;
     struct router *r = router_of(f);
+    if (asks_live(x)) {
+        answer_live(x);
+        return HEAD_ANSWERED;
+    }
     if (r) {
         struct server_app app = router_app(r);
         return app.head(app.self, x);
@@ -49,6 +65,7 @@ static void run_route(void *self, struct http_exchange *x)
 static bool vital(void *self, const struct http_exchange *x)
 {
     struct router *r = router_of(self);
+    if (asks_live(x)) return true;
     if (!r) return str_is(x->path, "/ready") || str_is(x->path, "/metrics");
     struct server_app app = router_app(r);
     return app.vital(app.self, x);
@@ -66,6 +83,10 @@ static void refuse(void *self, struct http_exchange *x, const err *e)
     struct front *f = self;
     struct router *r = router_of(f);
     assert(e->code != ERR_OK && x->status >= 400);
+    if (x->status == 429 && asks_live(x)) {
+        answer_live(x);
+        return;
+    }
     if (must_tell(f, x)) {
         admin_ready_bare(f->program, x);
         return;

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is installed, and the Debian packages of it (cpack): flametree-common has the user and the documents, flametree all
+# services in one process and the command line, and each service has a package of its own.
+include(GNUInstallDirs)
+
+set(FT_PACKAGES flametree flametree-distributor flametree-ingester flametree-querier flametree-compactor)
+set(share "${CMAKE_INSTALL_DATADIR}")
+set(made "${CMAKE_BINARY_DIR}/install")
+file(MAKE_DIRECTORY "${made}")
+
+# gzip -n: no name and no time in it, so that the same source makes the same package.
+add_custom_command(OUTPUT "${made}/flametree.1.gz" DEPENDS "${CMAKE_SOURCE_DIR}/deploy/cli/flametree.1"
+    COMMAND gzip -9nc "${CMAKE_SOURCE_DIR}/deploy/cli/flametree.1" > "${made}/flametree.1.gz" VERBATIM)
+set(completions)
+foreach(shell bash zsh fish)
+    add_custom_command(OUTPUT "${made}/completion.${shell}" DEPENDS flametree
+        COMMAND flametree completion ${shell} > "${made}/completion.${shell}" VERBATIM)
+    list(APPEND completions "${made}/completion.${shell}")
+endforeach()
+add_custom_target(packaged ALL DEPENDS "${made}/flametree.1.gz" ${completions})
+
+install(FILES deploy/debian/flametree.sysusers DESTINATION lib/sysusers.d RENAME flametree.conf COMPONENT flametree-common)
+install(DIRECTORY docs/ DESTINATION "${share}/doc/flametree-common" COMPONENT flametree-common PATTERN "images" EXCLUDE)
+install(FILES LICENSE DESTINATION "${share}/doc/flametree-common" RENAME copyright COMPONENT flametree-common)
+install(FILES deploy/examples/overrides.yaml DESTINATION "${share}/doc/flametree-common/examples" COMPONENT flametree-common)
+install(FILES "${made}/flametree.1.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT flametree)
+install(FILES "${made}/completion.bash" DESTINATION "${share}/bash-completion/completions" RENAME flametree COMPONENT flametree)
+install(FILES "${made}/completion.zsh" DESTINATION "${share}/zsh/vendor-completions" RENAME _flametree COMPONENT flametree)
+install(FILES "${made}/completion.fish" DESTINATION "${share}/fish/vendor_completions.d" RENAME flametree.fish COMPONENT flametree)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_NAME flametree)
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_CONTACT "Flametree maintainers <maintainers@flametree.invalid>")
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENTS_ALL flametree-common ${FT_PACKAGES})
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_STRIP_FILES ON)
+
+set(scripts "${made}/scripts")
+foreach(script postinst postrm)
+    configure_file(deploy/debian/${script}.common "${scripts}/flametree-common/${script}" COPYONLY
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+endforeach()
+set(CPACK_DEBIAN_FLAMETREE-COMMON_PACKAGE_NAME flametree-common)
+set(CPACK_DEBIAN_FLAMETREE-COMMON_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers")
+set(CPACK_DEBIAN_FLAMETREE-COMMON_PACKAGE_CONTROL_EXTRA "${scripts}/flametree-common/postinst;${scripts}/flametree-common/postrm")
+set(CPACK_COMPONENT_FLAMETREE-COMMON_DESCRIPTION "Continuous profiling: user and documents of Flametree's services")
+
+foreach(SERVICE ${FT_PACKAGES})
+    string(TOUPPER "${SERVICE}" NAME)
+    string(REPLACE "flametree-" "" role "${SERVICE}")
+    set(START no)
+    set(FIRST "the first one waits until its settings name a store and the other nodes.")
+    if(SERVICE STREQUAL "flametree")
+        set(START yes)
+        set(FIRST "the first one starts with what is in the package.")
+    endif()
+    install(TARGETS ${SERVICE} DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT ${SERVICE})
+    install(FILES deploy/systemd/${SERVICE}.service DESTINATION lib/systemd/system COMPONENT ${SERVICE})
+    install(FILES deploy/debian/${role}.yaml DESTINATION /etc/flametree COMPONENT ${SERVICE})
+    foreach(script postinst prerm postrm)
+        configure_file(deploy/debian/${script}.service.in "${scripts}/${SERVICE}/${script}" @ONLY
+            FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+    endforeach()
+    file(WRITE "${scripts}/${SERVICE}/conffiles" "/etc/flametree/${role}.yaml\n")
+    set(CPACK_DEBIAN_${NAME}_PACKAGE_NAME ${SERVICE})
+    set(CPACK_DEBIAN_${NAME}_PACKAGE_DEPENDS "flametree-common (= ${PROJECT_VERSION}), init-system-helpers, ca-certificates")
+    set(CPACK_DEBIAN_${NAME}_PACKAGE_CONTROL_EXTRA
+        "${scripts}/${SERVICE}/postinst;${scripts}/${SERVICE}/prerm;${scripts}/${SERVICE}/postrm;${scripts}/${SERVICE}/conffiles")
+endforeach()
+set(CPACK_COMPONENT_FLAMETREE_DESCRIPTION "Continuous profiling: all services of Flametree in one process, and its command line")
+set(CPACK_COMPONENT_FLAMETREE-DISTRIBUTOR_DESCRIPTION "Continuous profiling: Flametree's distributor, which takes profiles")
+set(CPACK_COMPONENT_FLAMETREE-INGESTER_DESCRIPTION "Continuous profiling: Flametree's ingester, which keeps the newest profiles")
+set(CPACK_COMPONENT_FLAMETREE-QUERIER_DESCRIPTION "Continuous profiling: Flametree's querier and its page")
+set(CPACK_COMPONENT_FLAMETREE-COMPACTOR_DESCRIPTION "Continuous profiling: Flametree's compactor")
+include(CPack)
