@@ -422,12 +422,15 @@ class Cluster:
         for m in began:
             m.await_ready()
         if len(began) == len(self.members):
-            for name in ("distributor", "querier"):
-                # Peers of the querier, which may be in its list too, start later.
-                if name in self.members:
-                    await_("the %s to pass over no ingester" % name, lambda: (self[name].metric('flametree_cluster_members{state="alive"}') or 0) >= len(self.ingesters())
-                           and not self[name].metric('flametree_cluster_members{state="unready"}'))
+            self.await_alive()
         return self
+
+    def await_alive(self):
+        for name in ("distributor", "querier"):
+            # Peers of the querier, which may be in its list too, start later.
+            if name in self.members:
+                await_("the %s to pass over no ingester" % name, lambda: (self[name].metric('flametree_cluster_members{state="alive"}') or 0) >= len(self.ingesters())
+                       and not self[name].metric('flametree_cluster_members{state="unready"}'))
 
     def kill(self):
         for m in self.members.values():

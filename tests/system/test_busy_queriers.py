@@ -51,7 +51,10 @@ def crowd(m, service, end_of_trouble):
 def test_queries_that_wait_for_an_ingester_take_no_more_than_their_places():
     c, service = Cluster("--cluster.probe_interval=1h"), unique()
     c["querier"].args += [*LANE, "--querier.wait_for_ingesters=10m"]
+    for ingester in c.ingesters():
+        ingester.start()  # first: a probe that comes too early is repeated after an hour
     with c:
+        c.await_alive()
         push(c.server(), service)
         c["ingester-1"].signal(signal.SIGSTOP)
         crowd(c["querier"], service, lambda: c["ingester-1"].signal(signal.SIGCONT))
