@@ -10,6 +10,7 @@ import os
 import re
 import sys
 
+import wrap
 import yaml
 
 CHART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/helm/flametree")
@@ -99,6 +100,12 @@ def schema():
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of Flametree", **schema_of(values(), [], about)}
 
 
+def names():
+    """Every value, and every group of values."""
+    paths = [path for path, _ in rows(values(), [])]
+    return {".".join(path.split(".")[:n]) for path in paths for n in range(1, path.count(".") + 2)}
+
+
 def rows(value, path):
     if isinstance(value, dict) and value and path and path[-1] not in FREE or not path:
         for k, v in value.items():
@@ -131,7 +138,7 @@ def markdown():
                 sys.exit("values.yaml: %s has no comment" % path)
             out.append("| `%s` | %s | %s |" % (path, shown(default), about[path].replace("|", "\\|")))
         out.append("")
-    return "\n".join(out).rstrip() + "\n"
+    return wrap.wrapped("\n".join(out).rstrip() + "\n")
 
 
 if __name__ == "__main__":

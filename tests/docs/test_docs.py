@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import urllib.request
 
+import dashboards
+import helm
 import pytest
 import wrap
 from flametree import BIN, Flametree
@@ -33,6 +35,25 @@ def test_metrics_page_is_what_the_program_prints():
 
 def test_page_of_the_command_line_is_what_the_program_prints():
     assert page("cli.md") == printed("help", "--markdown"), "docs/cli.md is out of date: flametree help --markdown >docs/cli.md"
+
+
+def made(*args):
+    return subprocess.run(["/usr/bin/python3", *args], cwd=TOP, capture_output=True, text=True, check=True).stdout
+
+
+def test_schema_and_page_of_the_chart_are_made_of_its_values():
+    with open(os.path.join(TOP, "deploy/helm/flametree/values.schema.json"), encoding="utf-8") as f:
+        assert f.read() == made("tests/docs/helm.py", "--schema"), "out of date: tests/docs/helm.py --schema >deploy/helm/flametree/values.schema.json"
+    assert page("helm-values.md") == made("tests/docs/helm.py", "--markdown"), "out of date: tests/docs/helm.py --markdown >docs/helm-values.md"
+
+
+def test_dashboards_of_the_chart_are_what_is_printed():
+    folder = os.path.join(TOP, "deploy/helm/flametree/files/dashboards")
+    files = sorted(os.listdir(folder))
+    assert [f[:-5] for f in files] == sorted(dashboards.DASHBOARDS)
+    for name in files:
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            assert f.read() == dashboards.printed(name[:-5]), "out of date: tests/docs/dashboards.py --write"
 
 
 def test_formats_of_the_page_are_what_the_program_prints():
@@ -100,9 +121,12 @@ def events():
 PLACEHOLDER = r"\b(ROOM|NAME|FILE|PRESET)(?![a-z])|^build/"
 
 
+OF_CHART = ("docs/install/", "docs/helm-values.md", "docs/sizing.md")  # pages that name values of the chart
+
+
 def test_files_tests_settings_metrics_and_events_that_pages_name_exist():
     """A file by its path from the top, from the page or from common/, or by its name alone."""
-    logged = events()
+    logged, of_chart = events(), helm.names()
     config, metrics = page("config.md"), page("metrics.md")
     sections = re.findall(r"^## (\w+)$", config, re.M)
     files = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
@@ -120,7 +144,9 @@ def test_files_tests_settings_metrics_and_events_that_pages_name_exist():
                 source = {"unit": "unit/%s/%s_test.c", "fuzz": "fuzz/%s%s_fuzz.c", "bench": "bench/%s%s.c"}[test[1]]
                 ok = os.path.exists(os.path.join(TOP, "tests", source % (test[2] or "", test[3])))
             elif (dotted := re.fullmatch(r"(\w+)\.(\w+)", token)) and dotted[1] in sections:
-                ok = re.search(r"^\| `%s` " % dotted[2], config, re.M) or token in logged
+                ok = re.search(r"^\| `%s` " % dotted[2], config, re.M) or token in logged or token in of_chart
+            elif path.startswith(OF_CHART) and re.fullmatch(r"\w+(\.\w+)+", token) and token.split(".")[0] in of_chart:
+                ok = token in of_chart or token in ("tls.crt", "tls.key")  # files of Secrets
             elif metric := re.match(r"flametree_\w+", token):
                 ok = metric[0] in metrics
             else:

@@ -70,7 +70,11 @@
 {{- $_ := set $out "ingester" (merge (dict) $mine.config (dict "log" $v.log "head_memory" $mine.headMemory)) -}}
 {{- else -}}
 {{- $section := deepCopy (default (dict) $mine.config) -}}
-{{- if and (eq .role "querier") (not $mine.cacheSize) -}}{{- $_ := set $section "disk_cache" 0 -}}{{- end -}}
+{{- /* The size of an emptyDir is no size of a file system: who takes more is evicted. A quarter is left for the rest of /data. */ -}}
+{{- if eq .role "querier" -}}
+{{- $cache := printf "%dMiB" (div (mul (include "flametree.bytes" (default "0" $mine.cacheSize) | int64) 3) 4194304) -}}
+{{- $section = merge $section (dict "disk_cache" $cache) -}}
+{{- end -}}
 {{- with $section -}}{{- $_ := set $out $.role . -}}{{- end -}}
 {{- end -}}
 {{- $out = mergeOverwrite $out (deepCopy $v.config) -}}

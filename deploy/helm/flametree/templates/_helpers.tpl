@@ -103,3 +103,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | quote }}
 {{- printf "claim %s/%s" .Release.Namespace $v.local.existingClaim -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Bytes of a quantity of Kubernetes, such as 4Gi. */}}
+{{- define "flametree.bytes" -}}
+{{- $unit := regexFind "[A-Za-z]*$" . -}}
+{{- $factor := dict "" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (trimSuffix $unit . | float64) (get $factor $unit) | int64 -}}
+{{- end -}}

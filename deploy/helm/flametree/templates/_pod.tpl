@@ -57,16 +57,11 @@ affinity:
   configMap: {name: {{ include "flametree.fullname" .root }}-overrides}
 {{- if not (include "flametree.ownVolume" .) }}
 - name: data
-  emptyDir:
-    {{- if eq .role "querier" }}
-    {{- with $mine.cacheSize }}
-    sizeLimit: {{ . }}
-    {{- end }}
-    {{- else if eq .role "compactor" }}
-    sizeLimit: {{ $mine.scratchSize }}
-    {{- else }}
-    sizeLimit: 1Gi
-    {{- end }}
+  {{- if and (eq .role "querier") (not $mine.cacheSize) }}
+  emptyDir: {}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ eq .role "querier" | ternary $mine.cacheSize (eq .role "compactor" | ternary $mine.scratchSize "1Gi") }}}
+  {{- end }}
 {{- end }}
 {{- if and (eq $v.storage.kind "local") $v.storage.local.existingClaim }}
 - name: store
