@@ -192,7 +192,15 @@ static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
     }
 }
 
-static const char *advice(const struct s3_refusal *why, unsigned status)
+static bool is_about_proof(str code)
+{
+    return str_is(code, "AuthenticationFailed") || str_is(code, "AuthorizationFailure") ||
+           str_is(code, "KeyBasedAuthenticationNotPermitted") ||
+           str_is(code, "InvalidAuthenticationInfo");
+}
+
+static str advice(const struct s3 *s, struct arena *a, const struct s3_refusal *why,
+                  unsigned status)
 {
     static const struct {
         const char *code;
@@ -216,9 +224,12 @@ static const char *advice(const struct s3_refusal *why, unsigned status)
         {"InvalidAuthenticationInfo", "; the token of the identity is none of this service"},
     };
     for (size_t i = 0; i < COUNT(known); i++) {
-        if (str_is(why->code, known[i].code)) return known[i].advice;
+        if (!str_is(why->code, known[i].code)) continue;
+        if (!is_about_proof(why->code)) return str_of(known[i].advice);
+        return arena_printf(a, "%s; it comes from %s", known[i].advice,
+                            azure_creds_origin(azure_of(s)->creds));
     }
-    return status == 403 ? "; it is known who asks, but they may not do this" : "";
+    return status == 403 ? S("; it is known who asks, but they may not do this") : (str){0};
 }
 
 // ---- opening

@@ -29,10 +29,16 @@ enum source {
     SOURCE_MACHINE,
 };
 
-static const char *const source_names[] = {
-    [SOURCE_SETTINGS] = "settings",        [SOURCE_FILE] = "azure.key_file",
-    [SOURCE_ENVIRONMENT] = "environment",  [SOURCE_WORKLOAD] = "workload identity",
-    [SOURCE_MACHINE] = "managed identity",
+static const struct {
+    const char *name;
+    const char *origin;
+} sources[] = {
+    [SOURCE_SETTINGS] = {"settings", "azure.account_key or azure.sas_token"},
+    [SOURCE_FILE] = {"azure.key_file", "azure.key_file"},
+    [SOURCE_ENVIRONMENT] = {"environment", "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or "
+                                           "AZURE_STORAGE_SAS_TOKEN"},
+    [SOURCE_WORKLOAD] = {"workload identity", "the workload identity of AZURE_CLIENT_ID"},
+    [SOURCE_MACHINE] = {"managed identity", "the machine's managed identity"},
 };
 
 struct azure_creds {
@@ -230,7 +236,7 @@ struct azure_creds *azure_creds_open(const struct azure_key_options *o, struct c
     if (!c) return NULL;
     c->client = client;
     c->source = choose(o);
-    s3_renewal_init(&c->renewal, read_source, c, source_names[c->source]);
+    s3_renewal_init(&c->renewal, read_source, c, sources[c->source].name);
     snprintf(c->path, sizeof c->path, "%s", o->key_file ? o->key_file : "");
     bool ok = true;
     if (c->source == SOURCE_FILE) ok = try_file(c, e);
@@ -248,6 +254,11 @@ void azure_creds_close(struct azure_creds *c)
     if (!c) return;
     s3_renewal_release(&c->renewal);
     mem_free(NULL, c, sizeof *c);
+}
+
+const char *azure_creds_origin(const struct azure_creds *c)
+{
+    return sources[c->source].origin;
 }
 
 void azure_creds_over(struct azure_creds *c)

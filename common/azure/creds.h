@@ -46,5 +46,8 @@ void azure_creds_close(struct azure_creds *c);  // NULL is fine
 bool azure_creds_get(struct azure_creds *c, struct req *r, struct arena *a, struct azure_keys *out,
                      err *e) MUST_CHECK;
 
+// Where it comes from, in words that name the setting or the variable. Static.
+const char *azure_creds_origin(const struct azure_creds *c);
+
 // The service says that it is over: the next get asks the source again.
 void azure_creds_over(struct azure_creds *c);

@@ -27,10 +27,22 @@ enum source {
     SOURCE_MACHINE,
 };
 
-static const char *const source_names[] = {
-    [SOURCE_SETTINGS] = "settings",         [SOURCE_ENVIRONMENT] = "environment",
-    [SOURCE_WEB_IDENTITY] = "web identity", [SOURCE_FILE] = "file",
-    [SOURCE_CONTAINER] = "container",       [SOURCE_MACHINE] = "machine",
+static const struct {
+    const char *name;
+    const char *id;
+    const char *secret;
+} sources[] = {
+    [SOURCE_SETTINGS] = {"settings", "s3.access_key (FLAMETREE_S3_ACCESS_KEY)",
+                         "s3.secret_key (FLAMETREE_S3_SECRET_KEY)"},
+    [SOURCE_ENVIRONMENT] = {"environment", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+    [SOURCE_WEB_IDENTITY] = {"web identity", "the access key of AWS_ROLE_ARN's identity",
+                             "the secret key of AWS_ROLE_ARN's identity"},
+    [SOURCE_FILE] = {"file", "aws_access_key_id of the credentials file",
+                     "aws_secret_access_key of the credentials file"},
+    [SOURCE_CONTAINER] = {"container", "the access key of the container's service",
+                          "the secret key of the container's service"},
+    [SOURCE_MACHINE] = {"machine", "the access key of the machine's metadata service",
+                        "the secret key of the machine's metadata service"},
 };
 
 struct s3_creds {
@@ -245,7 +257,7 @@ struct s3_creds *s3_creds_open(const struct s3_key_options *o, struct client *cl
     c->client = client;
     c->region = region;
     c->source = choose(c, o);
-    s3_renewal_init(&c->renewal, read_source, c, source_names[c->source]);
+    s3_renewal_init(&c->renewal, read_source, c, sources[c->source].name);
     if (!id) return c;
     s3_renewal_fix(&c->renewal);
     const struct s3_keys keys = {str_of(o->access_key), str_of(o->secret_key),
@@ -262,9 +274,14 @@ void s3_creds_close(struct s3_creds *c)
     mem_free(NULL, c, sizeof *c);
 }
 
-const char *s3_creds_source(const struct s3_creds *c)
+const char *s3_creds_id_name(const struct s3_creds *c)
 {
-    return source_names[c->source];
+    return sources[c->source].id;
+}
+
+const char *s3_creds_secret_name(const struct s3_creds *c)
+{
+    return sources[c->source].secret;
 }
 
 void s3_creds_over(struct s3_creds *c)

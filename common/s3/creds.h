@@ -40,4 +40,7 @@ bool s3_creds_get(struct s3_creds *c, struct req *r, struct arena *a, struct s3_
 // The store says that the keys are over: the next get renews them, whatever their end says.
 void s3_creds_over(struct s3_creds *c);
 
-const char *s3_creds_source(const struct s3_creds *c);  // "environment"; static
+// How whoever set the keys calls them, such as "AWS_ACCESS_KEY_ID" and "AWS_SECRET_ACCESS_KEY".
+// Static.
+const char *s3_creds_id_name(const struct s3_creds *c);
+const char *s3_creds_secret_name(const struct s3_creds *c);

@@ -80,8 +80,10 @@ struct s3_speech {
     void (*read_refusal)(struct arena *a, const struct http_call *c, struct s3_refusal *out);
     enum s3_cause (*cause)(const struct s3 *s, const struct http_call *c,
                            const struct s3_refusal *why);  // of a status from 400
-    // Advice to the operator about a refusal, beginning with "; ", or "". Static.
-    const char *(*advice)(const struct s3_refusal *why, unsigned status);
+    // Advice to the operator about a refusal, beginning with "; ", or empty: which setting or
+    // variable to look at, never its value. Static, or in the arena.
+    str (*advice)(const struct s3 *s, struct arena *a, const struct s3_refusal *why,
+                  unsigned status);
     // Deletes many by one request; NULL: it knows no such thing.
     void (*remove_batch)(struct s3 *s, struct req *r, struct store_removal *v, size_t n);
     // Drops uploads in parts that were left; NULL: they go by themselves.

@@ -298,10 +298,12 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
         err_set(e, ERR_NOT_FOUND, "%s object %.*s: there is none", what, STR(name));
         return;
     }
+    str advice = s->speech->advice(s, &o->arena, &why, status);
     bool elsewhere = why.region.n && !str_is(why.region, s->region);
-    err_set(e, ERR_UNAVAILABLE, "%s object %.*s: %s %s at %s answers %u%s%.*s%s%.*s%s%s%.*s", what,
-            STR(name), s->speech->container, s->bucket, s->address, status, why.code.n ? " " : "",
-            STR(why.code), why.message.n ? ": " : "", STR(str_slice(why.message, 0, 200)),
-            s->speech->advice(&why, status), elsewhere ? "; the bucket is in region " : "",
-            elsewhere ? (int)why.region.n : 0, why.region.p);
+    err_set(e, ERR_UNAVAILABLE, "%s object %.*s: %s %s at %s answers %u%s%.*s%s%.*s%.*s%s%.*s",
+            what, STR(name), s->speech->container, s->bucket, s->address, status,
+            why.code.n ? " " : "", STR(why.code), why.message.n ? ": " : "",
+            STR(str_slice(why.message, 0, 200)), STR(advice),
+            elsewhere ? "; the bucket is in region " : "", elsewhere ? (int)why.region.n : 0,
+            why.region.p);
 }

@@ -105,15 +105,14 @@ static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
     return c->status == 409 || s3_is_busy(c->status) ? S3_BUSY : S3_REFUSED;
 }
 
-static const char *advice(const struct s3_refusal *why, unsigned status)
+static str advice(const struct s3 *s, struct arena *a, const struct s3_refusal *why,
+                  unsigned status)
 {
     static const struct {
         const char *code;
         const char *advice;
     } known[] = {
         {"NoSuchBucket", "; make the bucket, or look at s3.bucket"},
-        {"InvalidAccessKeyId", "; look at s3.access_key, or where else the keys come from"},
-        {"SignatureDoesNotMatch", "; the secret key is wrong, or a proxy changes the request"},
         {"AccessDenied", "; the keys are known, but may not do this"},
         {"RequestTimeTooSkewed", "; set the clock of this machine"},
         {"ExpiredToken", "; the session token is over and could not be renewed"},
@@ -121,11 +120,17 @@ static const char *advice(const struct s3_refusal *why, unsigned status)
         {"NotImplemented", "; this service lacks what Flametree needs"},
     };
     for (size_t i = 0; i < COUNT(known); i++) {
-        if (str_is(why->code, known[i].code)) return known[i].advice;
+        if (str_is(why->code, known[i].code)) return str_of(known[i].advice);
     }
+    if (str_is(why->code, "InvalidAccessKeyId"))
+        return arena_printf(a, "; look at %s, which the service does not know",
+                            s3_creds_id_name(s->keys));
+    if (str_is(why->code, "SignatureDoesNotMatch"))
+        return arena_printf(a, "; %s is wrong, or a proxy changes the request",
+                            s3_creds_secret_name(s->keys));
     if (status == 301 || status == 307 || str_is(why->code, "AuthorizationHeaderMalformed"))
-        return "; look at s3.region and s3.endpoint";
-    return "";
+        return S("; look at s3.region and s3.endpoint");
+    return (str){0};
 }
 
 // ---- deletions of many

@@ -189,6 +189,11 @@ def test_secrets_are_named_and_must_exist(case):
                     assert e["valueFrom"]["secretKeyRef"].keys() == {"name", "key"}, e
 
 
+def test_why_a_process_ended_is_in_the_state_of_the_pod(case):
+    """Wrong keys end it with a line that names the setting or the variable (tests/s3/test_bad_input.py)."""
+    assert all(w["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError" for w in case[1].workloads())
+
+
 def test_probes_tell_a_long_start_from_a_dead_process(case):
     for w in case[1].workloads():
         c = w["spec"]["template"]["spec"]["containers"][0]

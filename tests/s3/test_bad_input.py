@@ -1,4 +1,5 @@
 """Settings that are wrong, services that refuse or lie, proxies that cut: one clear line each. Secrets are told nowhere."""
+import re
 import subprocess
 
 import pytest
@@ -9,8 +10,8 @@ from s3_proxy import S3Proxy
 
 # A new data directory: nothing works before the setting is right, so the start ends.
 REFUSED = {
-    "an access key that nobody knows": ({"access_key": "NOBODY"}, "403 InvalidAccessKeyId; look at s3.access_key, or where else the keys come from"),
-    "another secret key": ({"secret_key": "wrong"}, "403 SignatureDoesNotMatch; the secret key is wrong, or a proxy changes the request"),
+    "an access key that nobody knows": ({"access_key": "NOBODY"}, "403 InvalidAccessKeyId; look at s3.access_key (FLAMETREE_S3_ACCESS_KEY), which the service does not know"),
+    "another secret key": ({"secret_key": "wrong"}, "403 SignatureDoesNotMatch; s3.secret_key (FLAMETREE_S3_SECRET_KEY) is wrong, or a proxy changes the request"),
     "a bucket that is not there": ({"bucket": "not-there"}, "404 NoSuchBucket; make the bucket, or look at s3.bucket"),
     "no bucket": ({"bucket": None}, "s3.bucket: storage.kind s3 needs the name of a bucket"),
     "half a pair of keys": ({"secret_key": None}, "s3.secret_key: it is not set, and access_key is"),
@@ -53,6 +54,20 @@ def test_a_service_that_is_not_there_is_told_at_once_and_asked_again(service, na
         f.__exit__(AssertionError, None, None)
 
 
+@pytest.mark.parametrize("id, secret, says", [
+    ("FLAMETREE_S3_ACCESS_KEY", "FLAMETREE_S3_SECRET_KEY", ("s3.access_key (FLAMETREE_S3_ACCESS_KEY)", "s3.secret_key (FLAMETREE_S3_SECRET_KEY)")),
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))], ids=["settings", "environment"])
+def test_a_wrong_key_is_told_by_the_name_of_the_variable_that_has_it(service, id, secret, says):
+    """As a Secret of Kubernetes gives them: never with the value."""
+    mine = flags(service, access_key=None, secret_key=None)
+    for env, name in (({id: "NOBODY", secret: service.secret_key}, says[0]), ({id: service.access_key, secret: "n0t-it"}, says[1])):
+        code, said = refused(*mine, env=env)
+        assert code == 1 and re.search(r"; (look at )?%s(, which the service does not know| is wrong, or a proxy)" % re.escape(name), said), said
+        assert service.secret_key not in said and "n0t-it" not in said and "NOBODY" not in said, said
+    code, said = refused(*mine, env={"FLAMETREE_S3_ACCESS_KEY": service.access_key})
+    assert code == 2 and said == "flametree: s3.secret_key: it is not set, and access_key is", said
+
+
 def certificate(folder, names):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=" + names,
                     "-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")], check=True, capture_output=True)
@@ -91,10 +106,14 @@ def test_keys_that_become_wrong_are_told_and_nothing_is_lost(service, tmp_path):
         f.await_listening()
         told = lambda: [line for line in f.tail().splitlines() if "event=storage.refuses" in line]
         line = await_("it to be told", told, 60)[0]
-        assert "SignatureDoesNotMatch; the secret key is wrong" in line, line
+        assert "SignatureDoesNotMatch; s3.secret_key (FLAMETREE_S3_SECRET_KEY) is wrong" in line, line
         # No stream of it can be registered, so it takes no push; none is taken and then lost.
         reply = f.server().push({"__name__": "process_cpu", "service_name": "refused"}, Pprof(("main;work", 1)))
         assert reply.status == 503, reply
+        says = "s3.secret_key (FLAMETREE_S3_SECRET_KEY) is wrong"
+        ready = await_("/ready to name the key", lambda: (lambda r: r if says in r.body.decode() else None)(f.server().call("GET", "/ready")), 60)
+        assert ready.status == 503 and "=wrong" not in ready.body.decode() and service.secret_key not in ready.body.decode() + f.tail(), ready
+        assert f.server().call("GET", "/live").status == 200
         f.kill()
         f.args = right
         f.start()

@@ -62,7 +62,7 @@ def test_what_speaks_amazons_way_is_refused_by_google(google):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"secret_key": "wrong"}, "403 SignatureDoesNotMatch; the secret key is wrong"),
+    ({"secret_key": "wrong"}, "403 SignatureDoesNotMatch; s3.secret_key (FLAMETREE_S3_SECRET_KEY) is wrong"),
     ({"access_key": "NOBODY"}, "403 InvalidAccessKeyId; look at s3.access_key"),
     ({"bucket": "not-there"}, "make the bucket, or look at s3.bucket"),
     ({"dialect": "french"}, "s3.dialect: 'french' is none of auto, amazon, google"),

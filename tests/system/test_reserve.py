@@ -46,11 +46,11 @@ def test_others_are_refused_while_memory_is_taken(taken):
         assert w.answer().status == 429
 
 
-@pytest.mark.parametrize("path", ["/ready", "/metrics"])
+@pytest.mark.parametrize("path", ["/ready", "/metrics", "/live"])
 def test_readiness_and_metrics_have_a_reserve(taken, path):
     for _ in range(20):
         with urllib.request.urlopen(taken.url + path, timeout=60) as answer:
-            assert answer.status == 200 and (path == "/ready" or b"flametree_ready 1" in answer.read())
+            assert answer.status == 200 and (path != "/metrics" or b"flametree_ready 1" in answer.read())
         with H2(taken) as h:
             h.request(1, "GET", path)
             assert h.await_end(1).status == 200, h.streams

@@ -184,6 +184,8 @@ spec:
         - {name: otlp-http, containerPort: 4318}
         {{- end }}
       {{- include "flametree.probes" . | nindent 6 }}
+      # Of a process that ends, because a key or setting is wrong, the pod's status has the line that says which.
+      terminationMessagePolicy: FallbackToLogsOnError
       lifecycle:
         # Endpoints learn of the pod's end a moment after it; until then it still takes what they send.
         preStop: {sleep: {seconds: 3}}
