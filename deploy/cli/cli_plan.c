@@ -6,6 +6,8 @@
 // profiles are kept, and then also the little that hours and days have beside them. Once profiles
 // are gone, hours and days have all sums: each pod and type has a node an hour and a day, with the
 // stacks of that time. All of it is of the load "fleet", which has the most bytes a stack.
+#include "deploy/cli/cli_plan.h"
+
 #include "deploy/cli/cli.h"
 #include "sys/clock.h"
 
@@ -22,27 +24,6 @@
 #define LOG_SECONDS      1200
 #define PUTS_AN_HOUR     10.5  // of an ingester
 #define ROOM             1.25  // for what is replaced and not deleted yet, and for a busy day
-
-struct fleet {
-    double pods;
-    double types;
-    double stacks;
-    double hour_stacks;
-    double day_stacks;
-    double interval_s;
-    double raw_days;
-    double hours_days;
-    double days_days;
-};
-
-struct sizes {
-    double profiles_s;
-    double raw;
-    double hours;
-    double days;
-    double all;
-    double log;
-};
 
 static double seconds(int64_t ns)
 {
@@ -66,6 +47,7 @@ static struct sizes sizes_of(const struct fleet *f)
     s.days = a_day * BESIDE_DAY_BYTES * with_rows + nodes * day_node * DAY_BYTES * days_after;
     s.all = (s.raw + s.hours + s.days) * ROOM;
     s.log = s.profiles_s * LOG_SECONDS * LOG_BYTES;
+    plan_roles(f, &s);
     return s;
 }
 
@@ -85,6 +67,7 @@ static bool read_fleet(struct cli *c, struct fleet *f, err *e)
     if (!cli_args_fraction(a, OPT_PODS, 1, most, &f->pods, e) ||
         !cli_args_fraction(a, OPT_TYPES, 1, 1000, &f->types, e) ||
         !cli_args_fraction(a, OPT_STACKS, 1, most, &f->stacks, e) ||
+        !cli_args_fraction(a, OPT_QUESTIONS, 0, most, &f->questions_s, e) ||
         !cli_duration(c, OPT_EVERY, &interval, e) ||
         !read_days(c, OPT_RAW_RETENTION, &f->raw_days, e) ||
         !read_days(c, OPT_HOURS_RETENTION, &f->hours_days, e) ||
@@ -122,6 +105,15 @@ static void put_text(struct buf *b, const struct fleet *f, const struct sizes *s
     put_row(b, "room to have in the store", s->all,
             "a quarter more than the sum; compactor.store_bytes");
     put_row(b, "log of all ingesters", s->log, "on their disks");
+    put_row(b, "heads of all ingesters", s->head, "of memory, of what is not flushed yet");
+    put_row(b, "pushed a second", s->received_s, "of uncompressed pprof");
+    buf_printf(
+        b,
+        "\nProcessors in use, all pods of a role together: distributors %.2g, ingesters %.2g, "
+        "queriers %.2g,\n"
+        "compactors %.2g. --values makes values for the chart of it, with room for peaks and "
+        "restarts.\n",
+        s->push_cores, s->push_cores, s->query_cores, s->compact_cores);
     buf_printf(b,
                "\nAn ingester sends about %.0f PUTs an hour for a tenant. Sizes are those that "
                "were measured\n"
@@ -136,9 +128,12 @@ static void put_json(struct buf *b, const struct fleet *f, const struct sizes *s
         b,
         "{\"pods\":%.0f,\"types\":%g,\"stacks\":%g,\"every_seconds\":%g,\"profiles_per_second\":%g,"
         "\"raw_bytes\":%.0f,\"hours_bytes\":%.0f,\"days_bytes\":%.0f,\"store_bytes\":%.0f,"
-        "\"log_bytes\":%.0f}\n",
+        "\"log_bytes\":%.0f,\"head_bytes\":%.0f,\"received_bytes_per_second\":%.0f,"
+        "\"distributor_cores\":%.6g,\"ingester_cores\":%.6g,\"querier_cores\":%.6g,"
+        "\"compactor_cores\":%.6g}\n",
         f->pods, f->types, f->stacks, f->interval_s, s->profiles_s, s->raw, s->hours, s->days,
-        s->all, s->log);
+        s->all, s->log, s->head, s->received_s, s->push_cores, s->push_cores, s->query_cores,
+        s->compact_cores);
 }
 
 bool cli_plan(struct cli *c, int *status, err *e)
@@ -150,7 +145,9 @@ bool cli_plan(struct cli *c, int *status, err *e)
     if (!read_fleet(c, &f, e)) return cli_wrong(status);
     const struct sizes s = sizes_of(&f);
     buf_init(&out, NULL, OUTPUT_MAX);
-    if (cli_wants_json(c))
+    if (cli_args_has(&c->args, OPT_VALUES))
+        plan_put_values(&out, &f, &s);
+    else if (cli_wants_json(c))
         put_json(&out, &f, &s);
     else
         put_text(&out, &f, &s);

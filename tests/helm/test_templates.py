@@ -206,12 +206,12 @@ def test_probes_tell_a_long_start_from_a_dead_process(case):
 
 
 def test_memory_fits_the_limits_of_the_container(case):
-    """The budget of requests and heads, that of answers (a quarter more, rarely full) and the program itself."""
+    """Resident memory was measured to be up to a quarter above what budgets count (docs/sizing.md)."""
     for w in case[1].workloads():
         resources = w["spec"]["template"]["spec"]["containers"][0]["resources"]
         role = w["metadata"]["labels"]["app.kubernetes.io/component"]
         budget = re.search(r"memory_limit: (\S+)", case[1].settings(role))[1]
-        assert size(budget) * 9 / 8 <= size(resources["limits"]["memory"]), role
+        assert size(budget) * 5 / 4 <= size(resources["limits"]["memory"]), role
         assert size(resources["requests"]["memory"]) <= size(resources["limits"]["memory"]), role
         head = re.search(r"head_memory: (\S+)", case[1].settings(role))
         assert not head or size(head[1]) <= size(budget) * 3 / 4, role

@@ -82,6 +82,9 @@ def test_a_plan_grows_with_pods_types_and_time():
     # Everything goes after ten days, whatever finer levels are to be kept for.
     short = plan("--pods", "100", "--days-retention", "10d")
     assert short["raw_bytes"] < one["raw_bytes"] and short["days_bytes"] < one["days_bytes"]
+    per_profile = ("log_bytes", "head_bytes", "received_bytes_per_second", "distributor_cores", "ingester_cores", "compactor_cores")
+    assert all(abs(two[key] - 2 * one[key]) <= 2e-5 * two[key] + 2 for key in per_profile) and two["querier_cores"] == one["querier_cores"] > 0, (one, two)
+    assert plan("--pods", "100", "--questions", "4")["querier_cores"] == 4 * one["querier_cores"] and plan("--pods", "1", "--questions", "0")["querier_cores"] == 0
     assert "kept for 14 days" in ok("plan", "--pods", "100")
     assert "how many --pods?" in fails(2, "plan") and "--every is less than a second" in fails(2, "plan", "--pods", "1", "--every", "1ms")
 
