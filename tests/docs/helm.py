@@ -19,6 +19,7 @@ BOUNDS = {
     "mode": {"enum": ["cluster", "all-in-one"]},
     "log": {"enum": ["object", "local"]},
     "storage.kind": {"enum": ["s3", "azure", "local"]},
+    "storage.otherReleases": {"enum": ["cluster", "namespace", "ignore"]},
     "storage.s3.style": {"enum": ["auto", "path", "virtual"]},
     "storage.s3.endpoint": {"pattern": r"^(https?://[^/]+)?$"},
     "image.pullPolicy": {"enum": ["IfNotPresent", "Always", "Never"]},

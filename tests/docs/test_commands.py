@@ -6,6 +6,10 @@ language are drawings; no line there may begin with a program of ours. Lines wit
 How it runs: in bash, in an empty directory with HOME and the files that a reader has by then (`sample_files`); those of CONTRIBUTING.md
 run in the repository, with the programs of FLAMETREE_BIN for build/asan. `flametree` is in PATH, and FLAMETREE_URL is the server. The server's data are where deploy/run keeps them, ~/.local/share/flametree. Only the addresses in REPLACED
 differ from the page, because port 4040 may be taken. It must end with 0, and a command that shows something must print something.
+
+A block of YAML that begins with its name (`# values.yaml`) is that file. `helm install` and `helm upgrade` are run as `helm template`, which reads
+the same chart and values and needs no cluster; what they do in one is seen by tests/kube. Of commands that only a cluster or an account of a
+provider can run (ELSEWHERE) it is tested that the objects they name are the chart's.
 """
 import contextlib
 import glob
@@ -20,18 +24,22 @@ import subprocess
 import time
 
 import pytest
+import yaml
 from client import Pprof
 from flametree import AT_ONCE, BIN, TOP, Flametree, await_, compact, flush, own_host
 
 IN_TREE = "CONTRIBUTING.md"
-PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.md", "decisions/*.md") for p in glob.glob(os.path.join(TOP, "docs", part)))
-PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3")
+PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.md", "decisions/*.md", "install/*.md") for p in glob.glob(os.path.join(TOP, "docs", part)))
+PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3", "helm ", "kubectl ", "aws ", "gcloud ")
 
 BUILDS = "it builds for minutes; tests/run does it. That its presets and targets exist: test_presets_targets_and_fault_points_exist"
 OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
 FAULTY = "it dies or refuses on purpose; tests/system/test_kill_points.py does so at every point"
 WRITES = "it writes a page of the repository; test_docs.py compares what it would write"
 COPIES = "it writes outside of the home; tests/system/test_backup.py runs it"
+# How a command begins that needs a cluster, or an account.
+ELSEWHERE = re.compile(r"(kubectl|aws|gcloud|helm (test|history|rollback|uninstall)) ")
+RENDER = ["helm", "template", "--kube-version", "1.31.4"]  # a helm that is built from source knows no recent version by itself
 # Commands that no test of documents can run, and where they are run instead.
 NOT_HERE = {
     "deploy/run": "it builds and installs packages; tests/deploy runs it",
@@ -58,6 +66,7 @@ NOT_HERE = {
     "git ls-files '*.c' '*.h' | xargs clang-format-14 --dry-run --Werror": "it is a part of tests/run",
     "flametree stream show 01JD2M3N4P5Q6R7S8T9V0W1X2Y": "there is no such stream; tests/system/test_identity.py runs it",
     "flametree stream forget --accept-loss ingester-2 --url http://127.0.0.1:4070": "it needs a directory that is gone; tests/system/test_identity.py runs it",
+    "flametree stream forget --accept-loss flametree-ingester-1 --url http://localhost:4042": "it needs a directory that is gone; tests/system/test_identity.py runs it",
     "flametree import --source http://pyroscope:4040 --from now-30d --step 15m --dry-run": "it needs another server; tests/system/test_cli_import.py runs it",
     "flametree backup ~/.local/share/flametree /mnt/copy": COPIES,
     "flametree backup s3://profiles/flametree s3://copies/flametree": "it needs buckets; tests/s3/test_copies.py runs it",
@@ -129,6 +138,7 @@ def sample_files(home):
     bin.mkdir()
     program(bin / "perf", "#!/bin/sh\ncat '%s'\n" % os.path.abspath(os.path.join(TOP, "tests/fuzz/corpus/perf/plain")))
     program(bin / "flamegraph.pl", "#!/bin/sh\ngrep -q ';' && echo '<svg/>'\n")
+    os.symlink(os.path.abspath(os.path.join(TOP, "deploy")), home / "deploy")
     (home / "build").mkdir()
     os.symlink(BIN, home / "build" / "release")
 
@@ -156,7 +166,8 @@ def world(tmp_path_factory):
 class Shell:
     def __init__(self, server, home):
         self.server, self.home = server, home
-        self.replaced = {"http://127.0.0.1:4040": server.url}
+        self.replaced = {"http://127.0.0.1:4040": server.url, "http://localhost:4042": server.admin_url}
+        self.replaced.update({written: " ".join(RENDER) for written in ("helm template", "helm install", "helm upgrade")})
 
     def env(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("FLAMETREE_")}
@@ -186,12 +197,18 @@ class Shell:
         assert ready.returncode == 0 and process.returncode == 0, (ready, said)
 
 
+def helm():
+    return subprocess.run([os.path.join(TOP, "tests/lib/helm")], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
 def check(shell, page, command):
-    if re.sub(r"\s+#.*", "", command) in NOT_HERE:
+    if re.sub(r"\s+#.*", "", command) in NOT_HERE or ELSEWHERE.match(command):
         return
     if command.startswith("flametree serve"):
         shell.serves(command)
         return
+    if command.startswith("helm ") and not (shell.home / "bin/helm").exists():
+        os.symlink(helm(), shell.home / "bin/helm")
     done = shell(command, in_tree=page == IN_TREE)
     if "curl " in command and "/ingest?" in command:  # curl ends with 0 also when the server refuses
         assert done.stdout == "", "%s: %s\n%s" % (page, command, done.stdout)
@@ -238,10 +255,58 @@ def test_presets_targets_and_fault_points_exist():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_run_as_they_are_written(world, page):
+    for name, text in named_files(page).items():
+        (world.home / name).write_text(text)
     for command in commands(page):
         if command.startswith("flametree block show FILE"):  # FILE stands for any of `block ls`
             segment_named_file(world)
         check(world, page, command)
+
+
+def named_files(page):
+    """Blocks of YAML that begin with the name of a file."""
+    with open(os.path.join(TOP, page), encoding="utf-8") as f:
+        found = [lines for language, lines in blocks(f.read()) if language == "yaml"]
+    return {lines[0][2:]: "\n".join(lines) + "\n" for lines in found if re.fullmatch(r"# [\w-]+\.yaml", lines[0])}
+
+
+def rendered(*flags):
+    """{kind/name} of what the chart makes for the release of the pages."""
+    done = subprocess.run([helm(), *RENDER[1:], "flametree", os.path.join(TOP, "deploy/helm/flametree"), *flags], capture_output=True, text=True, check=True)
+    return {"%s/%s" % (d["kind"].lower(), d["metadata"]["name"]) for d in yaml.safe_load_all(done.stdout) if d}
+
+
+SHORT = {"svc": "service", "deploy": "deployment", "sts": "statefulset"}
+
+
+def test_commands_for_a_cluster_name_objects_of_the_chart():
+    there, named = rendered("--set", "storage.s3.bucket=b,log=local"), 0
+    assert "service/flametree-all-in-one" in rendered("--set", "mode=all-in-one,log=local,storage.kind=local")
+    for page in (p for p in PAGES if p.startswith("docs/install/")):
+        for command in filter(ELSEWHERE.match, commands(page)):
+            assert command.startswith(("aws", "gcloud")) or re.search(r"(-n|--namespace) flametree\b|create namespace flametree$", command), (page, command)
+            for kind, name in re.findall(r"\b(svc|deploy|deployment|sts|statefulset|pod)/([\w-]+)", command) + re.findall(r"delete (pod|pvc) ([\w-]+)", command):
+                named += 1
+                owner = re.sub(r"^data-|-\d+$", "", name)
+                kind = {"pod": "statefulset", "pvc": "statefulset"}.get(kind, SHORT.get(kind, kind))
+                assert "%s/%s" % (kind, owner if kind == "statefulset" else name) in there, (page, command)
+    assert named >= 8
+
+
+def test_addresses_on_the_pages_of_kubernetes_are_those_of_the_chart():
+    there = rendered("--set", "storage.s3.bucket=b") | rendered("--set", "mode=all-in-one,log=local,storage.kind=local")
+    with open(os.path.join(TOP, "docs/install/kubernetes.md"), encoding="utf-8") as f:
+        hosts = re.findall(r"http://([\w-]+)\.flametree\.svc:4040", f.read())
+    assert len(hosts) == 3 and not [h for h in hosts if "service/" + h not in there]
+
+
+def test_policies_on_the_pages_are_json():
+    found = []
+    for page in PAGES:
+        with open(os.path.join(TOP, page), encoding="utf-8") as f:
+            found += [json.loads("\n".join(lines)) for language, lines in blocks(f.read()) if language == "json"]
+    actions = {action for policy in found for statement in policy.get("Statement", []) for action in statement["Action"]}
+    assert actions >= {"s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads"}
 
 
 def segment_named_file(shell):

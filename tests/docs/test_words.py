@@ -59,7 +59,7 @@ def shown():
         yield from ((path, text) for text in script_texts(path))
     for path in files("deploy/cli/*.c") + files("deploy/cli/*.def"):
         yield from ((path, text) for text in program_texts(path))
-    for path in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *files("docs/*.md"), *files("docs/decisions/*.md")]:
+    for path in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *files("docs/*.md"), *files("docs/install/*.md"), *files("docs/decisions/*.md")]:
         if path != GLOSSARY:
             yield from ((path, text) for text in page_texts(path))
 

@@ -108,18 +108,22 @@ def test_another_release_on_the_same_place_is_refused_by_name(tmp_path):
     shutil.copytree(CHART, chart)
     template_file = chart / "templates/validate.yaml"
     text = template_file.read_text()
-    lookup = '(lookup "v1" "ConfigMap" "" "").items'
+    lookup = '(lookup "v1" "ConfigMap" $where "").items'
     assert text.count(lookup) == 1
 
-    def said(namespace, release, place):
+    def said(namespace, release, place, looks="cluster"):
         other = {"metadata": {"namespace": namespace, "labels": {"app.kubernetes.io/instance": release}, "annotations": {"flametree/store": place}}}
         stranger = {"metadata": {"namespace": namespace, "name": "kube-root-ca.crt"}}  # has neither
-        template_file.write_text(text.replace(lookup, "(fromJson %s).items" % json.dumps(json.dumps({"items": [stranger, other]}))))
-        done = run(["template", "ft"], "--namespace", "here", "--kube-version", KUBE, values=BUCKET, chart=str(chart))
+        found = "(fromJson %s).items" % json.dumps(json.dumps({"items": [stranger, other]}))
+        nothing = "(list)" if looks != "cluster" and namespace != "here" else found
+        template_file.write_text(text.replace(lookup, '(eq $where "" | ternary %s %s)' % (found, nothing)))
+        done = run(["template", "ft"], "--namespace", "here", "--kube-version", KUBE, values=merged(BUCKET, {"storage": {"otherReleases": looks}}), chart=str(chart))
         return done.stderr if done.returncode else None
 
     assert said("here", "ft", "s3 amazon/profiles/") is None, "it is this release"
     assert said("there", "ft", "s3 amazon/profiles/team") is None, "it has another prefix"
+    assert said("there", "ft", "s3 amazon/profiles/", "namespace") is None and said("here", "second", "s3 amazon/profiles/", "ignore") is None
+    assert "release second in namespace here" in said("here", "second", "s3 amazon/profiles/", "namespace")
     for namespace, release in (("there", "ft"), ("here", "second")):
         assert "release %s in namespace %s keeps its profiles at s3 amazon/profiles/ too: give this one another storage.s3.prefix" % (release, namespace) in \
             said(namespace, release, "s3 amazon/profiles/")
