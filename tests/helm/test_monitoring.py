@@ -160,6 +160,39 @@ def test_sidecars_find_dashboards_and_the_data_source():
     assert rendered({"podMonitor": True, "labels": {"release": "prometheus"}}).one("PodMonitor", "ft-flametree")["metadata"]["labels"]["release"] == "prometheus"
 
 
+def test_the_data_source_has_the_tenant_and_takes_the_certificate():
+    def source(**more):
+        r = template({**BUCKET, "monitoring": {"datasource": True, "datasourceTenant": "acme"}, **more})
+        return yaml.safe_load(r.one("ConfigMap", "ft-flametree-datasource")["data"]["ft-flametree.yaml"])["datasources"][0]
+    assert not source().keys() & {"jsonData", "secureJsonData"}
+    both = source(multitenancy=True, tls={"public": {"secretName": "outside"}})
+    assert both["jsonData"] == {"httpHeaderName1": "X-Scope-OrgID", "tlsSkipVerify": True} and both["secureJsonData"] == {"httpHeaderValue1": "acme"}
+    assert both["url"].startswith("https://")
+
+
+def test_alerts_fire_for_what_they_are_made_for(tmp_path):
+    """promtool plays series and looks at the alerts: labels of both sides of a comparison meet, and those of other releases are left alone."""
+    spec, _ = alerts()
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": spec["groups"]}))
+    mine, other = ('namespace="%s",pod="ft-flametree-%s"' % (NAMESPACE, pod) for pod in ("ingester-0", "ingester-1"))
+    foreign = 'namespace="other",pod="ft-flametree-ingester-0"'
+
+    def played(name, bad, good):
+        return [{"series": "%s{%s}" % (name, labels), "values": "%s+0x60" % value} for labels, value in ((mine, bad), (other, good), (foreign, bad))]
+
+    cases = [
+        ("FlametreeDown", played("flametree_ready", 0, 1)), ("FlametreeDown", played("up", 0, 1)), ("FlametreeFlushFailing", played("flametree_ingester_flush_failing", 1, 0)),
+        ("FlametreeHeadNearlyFull", played("flametree_ingester_head_bytes", 90, 50) + played("flametree_ingester_head_limit_bytes", 100, 100)),
+        ("FlametreeCompactorFailing", [{**s, "values": s["values"].replace("x60", "x120")} for s in played("flametree_compactor_failing_jobs", 2, 0)]),
+    ]
+    tests = [{"interval": "1m", "input_series": series, "promql_expr_test": [{
+        "expr": 'count by (pod) (ALERTS{alertname="%s",alertstate="firing"})' % alert, "eval_time": "100m" if "Compactor" in alert else "40m",
+        "exp_samples": [{"labels": '{pod="ft-flametree-ingester-0"}', "value": 1}]}]} for alert, series in cases]
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run(["promtool", "test", "rules", "tests.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("kind, value, list_of", [("PodMonitor", "podMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "serviceMonitor", "endpoints")])
 def test_monitors_reach_each_pod_once(kind, value, list_of):
     r = rendered({value: True})
