@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 import yaml
-from chart import CHART, KUBE, ROLES, refused, run, template
+from chart import CHART, KUBE, refused, run, template
 
 BUCKET = {"storage": {"s3": {"bucket": "profiles"}}}
 
@@ -130,11 +130,9 @@ def test_another_release_on_the_same_place_is_refused_by_name(tmp_path):
 
 
 def test_every_value_is_read_by_a_template():
-    """A value that nothing reads would be a promise. Values of roles are read by way of their role."""
+    """A value that nothing reads would be a promise."""
     templates = "".join(p.read_text() for p in pathlib.Path(CHART, "templates").rglob("*") if p.is_file())
-    roles = (*ROLES, "allInOne")
-    unread = [".".join(path) for path, _ in leaves(SCHEMA)
-              if not (re.search(r"\.%s\b" % path[-1], templates) or (len(path) > 1 and path[0] not in roles and '"%s"' % path[-1] in templates))]
+    unread = [".".join(path) for path, _ in leaves(SCHEMA) if not re.search(r'\.%s\b|"%s"' % (path[-1], path[-1]), templates)]
     assert not unread, unread
 
 
