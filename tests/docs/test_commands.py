@@ -30,15 +30,16 @@ from flametree import AT_ONCE, BIN, TOP, Flametree, await_, compact, flush, own_
 
 IN_TREE = "CONTRIBUTING.md"
 PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.md", "decisions/*.md", "install/*.md") for p in glob.glob(os.path.join(TOP, "docs", part)))
-PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3", "helm ", "kubectl ", "aws ", "gcloud ")
+PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3", "helm ", "kubectl ", "aws ", "gcloud ", "docker ", "sudo ", "apt")
 
 BUILDS = "it builds for minutes; tests/run does it. That its presets and targets exist: test_presets_targets_and_fault_points_exist"
 OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
 FAULTY = "it dies or refuses on purpose; tests/system/test_kill_points.py does so at every point"
 WRITES = "it writes a page of the repository; test_docs.py compares what it would write"
 COPIES = "it writes outside of the home; tests/system/test_backup.py runs it"
-# How a command begins that needs a cluster, or an account.
-ELSEWHERE = re.compile(r"(kubectl|aws|gcloud|helm (test|history|rollback|uninstall)) ")
+# How a command begins that needs a cluster, an account, an engine of containers, or rights over the machine: tests/kube and tests/install have these.
+OF_CLUSTER = re.compile(r"(kubectl|helm (test|history|rollback|uninstall)) ")
+ELSEWHERE = re.compile(OF_CLUSTER.pattern + r"|(aws|gcloud|docker|docker-compose|podman|sudo|apt|apt-get|dpkg|systemctl|journalctl) ")
 RENDER = ["helm", "template", "--kube-version", "1.31.4"]  # a helm that is built from source knows no recent version by itself
 # Commands that no test of documents can run, and where they are run instead.
 NOT_HERE = {
@@ -283,8 +284,8 @@ def test_commands_for_a_cluster_name_objects_of_the_chart():
     there, named = rendered("--set", "storage.s3.bucket=b,log=local"), 0
     assert "service/flametree-all-in-one" in rendered("--set", "mode=all-in-one,log=local,storage.kind=local")
     for page in (p for p in PAGES if p.startswith("docs/install/")):
-        for command in filter(ELSEWHERE.match, commands(page)):
-            assert command.startswith(("aws", "gcloud")) or re.search(r"(-n|--namespace) flametree\b|create namespace flametree$", command), (page, command)
+        for command in filter(OF_CLUSTER.match, commands(page)):
+            assert re.search(r"(-n|--namespace) flametree\b|create namespace flametree$", command), (page, command)
             for kind, name in re.findall(r"\b(svc|deploy|deployment|sts|statefulset|pod)/([\w-]+)", command) + re.findall(r"delete (pod|pvc) ([\w-]+)", command):
                 named += 1
                 owner = re.sub(r"^data-|-\d+$", "", name)
