@@ -23,8 +23,8 @@ endforeach()
 
 # Version and revision. In a release build a new commit configures again, so that the revision is true.
 find_package(Git QUIET)
-set(FT_REVISION "")
-if(Git_FOUND)
+set(FT_REVISION "" CACHE STRING "the commit, where there is no repository to ask")
+if(Git_FOUND AND NOT FT_REVISION)
     execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
         OUTPUT_VARIABLE FT_REVISION OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --git-path logs/HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
