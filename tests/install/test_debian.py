@@ -1,7 +1,6 @@
 """The Debian packages in a bare Debian with its own systemd: installed, used, upgraded, removed, purged; and what is in them."""
 import os
 import re
-import shutil
 import subprocess
 import time
 
@@ -33,11 +32,19 @@ def upgrades(debs, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def machine(debs, upgrades):
+def booted(debs, upgrades):
     if reason := why_not():
         pytest.skip(reason)
     with Machine({"/packages": os.path.dirname(debs["flametree"]), "/upgrades": os.path.dirname(upgrades["flametree"])}) as m:
         yield m
+
+
+@pytest.fixture
+def machine(booted):
+    """As it was when it booted."""
+    yield booted
+    booted.run("apt-get", "purge", "-y", "-q", "flametree*")
+    booted.run("sh", "-c", "rm -rf /var/lib/flametree* /etc/flametree /srv/store")
 
 
 def install(m, folder, packages, names, *options):
@@ -146,8 +153,6 @@ def test_one_process_is_installed_used_upgraded_removed_and_purged(machine, debs
     assert os.path.isdir(m.path("/var/lib/flametree/store")) and os.path.exists(m.path(environment)), "what is the operator's"
     assert not os.path.exists(m.path("/usr/bin/flametree")) and not os.path.exists(m.path("/usr/share/doc/flametree-common"))
     assert "flametree" in m.run("getent", "passwd", "flametree").stdout, "whose files stay, stays"
-    shutil.rmtree(m.path("/var/lib/flametree"))
-    os.unlink(m.path(environment))
 
 
 def test_an_operator_who_disabled_it_finds_it_disabled_after_an_upgrade(machine, debs, upgrades):
@@ -159,7 +164,6 @@ def test_an_operator_who_disabled_it_finds_it_disabled_after_an_upgrade(machine,
     assert "of version 9" in content(m, "/etc/flametree/flametree.yaml"), "nobody had changed it"
     m.run("apt-get", "purge", "-y", "-q", "flametree", "flametree-common")
     assert not os.path.exists(m.path("/etc/flametree"))
-    shutil.rmtree(m.path("/var/lib/flametree"))
 
 
 def test_roles_wait_for_their_settings_and_make_a_cluster_then(machine, debs):
