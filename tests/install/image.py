@@ -1,4 +1,4 @@
-"""The image as deploy/image/rootfs and deploy/image/archive make it of the release build, and containers of it by runc, as engines start them."""
+"""The image of a release, and containers of it by runc, as engines start them."""
 import contextlib
 import json
 import os
@@ -10,27 +10,20 @@ import tempfile
 import urllib.request
 
 from client import Server
-from debs import RELEASE
 from flametree import TOP, await_, own_host
 
 IMAGE = os.path.join(TOP, "deploy/image")
 USER = 65532
 
 
-def command(*args, **env):
-    done = subprocess.run(args, capture_output=True, text=True, env={**os.environ, **env})
-    assert done.returncode == 0, "%s: %s" % (" ".join(args), done.stderr)
-    return done.stdout
-
-
-def rootfs(folder, **env):
-    command(os.path.join(IMAGE, "rootfs"), RELEASE, folder, **env)
-    return folder
-
-
-def archive(root, path, **env):
-    command(os.path.join(IMAGE, "archive"), root, "flametree:test", path, **env)
-    return path
+def extracted(path, folder):
+    """The root directory of an image."""
+    with tarfile.open(path) as t:
+        t.extract("layer.tar", folder)
+    root = os.path.join(folder, "root")
+    os.mkdir(root)
+    subprocess.run(["tar", "-x", "-p", "--numeric-owner", "-C", root, "-f", os.path.join(folder, "layer.tar")], check=True)
+    return root
 
 
 def config_of(path):

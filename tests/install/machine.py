@@ -17,7 +17,7 @@ from flametree import TOP, await_
 
 FOLDER = os.path.realpath(os.path.join(TOP, "build/install"))
 # Of ours packages need these; with them in the kept system, tests install without a network.
-WITH = "systemd,ca-certificates,librocksdb7.8,libuv1,libnghttp2-14,libcurl4,libdeflate0,libdw1,libprotobuf-c1,libre2-9,libxxhash0,libyaml-0-2,liburing2,libc-ares2,libexpat1"
+WITH = "systemd,ca-certificates,curl,librocksdb7.8,libuv1,libnghttp2-14,libcurl4,libdeflate0,libdw1,libprotobuf-c1,libre2-9,libxxhash0,libyaml-0-2,liburing2,libc-ares2,libexpat1"
 
 # Control groups that systemd-nspawn leaves behind.
 GROUPS = ["/sys/fs/cgroup/%s/%s" % (kind, part) for kind in ("systemd", "unified") for part in ("payload", "supervisor")]

@@ -11,10 +11,10 @@ import pytest
 import versitygw
 import yaml
 from client import Pprof, Server
-from debs import RELEASE
 from dns import Dns
 from flametree import TOP, WITHOUT_SETTINGS, await_, own_host
 from image import instructions
+from release import RELEASE
 
 DEPLOY = os.path.join(TOP, "deploy")
 ROLES = {"distributor-1": "distributor", "distributor-2": "distributor", "ingester": "ingester", "querier-1": "querier", "querier-2": "querier", "compactor": "compactor"}

@@ -22,9 +22,9 @@ class Authority:
         return os.path.join(self.folder, file)
 
     def sign(self, name, *addresses):
-        """NAME.pem and NAME.key, for these IP addresses; returns the flags of a node that uses them."""
+        """NAME.pem and NAME.key, for these IP addresses or names; returns the flags of a node that uses them."""
         with open(self.path(name + ".ext"), "w") as f:
-            f.write("subjectAltName=%s\n" % ",".join("IP:" + address for address in addresses))
+            f.write("subjectAltName=%s\n" % ",".join(("DNS:" if address[-1].isalpha() else "IP:") + address for address in addresses))
         self.openssl("req", *self.new_key(name), "-out", name + ".csr", "-subj", "/CN=" + name)
         self.openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", name + ".pem", "-days", "2",
                      "-extfile", name + ".ext")

@@ -1,5 +1,4 @@
-"""Debian packages of the release build, as deploy/debian/build makes them, and changed copies of them."""
-import glob
+"""Releases as deploy/release makes them, and changed copies of their packages."""
 import os
 import subprocess
 
@@ -11,10 +10,13 @@ SERVICES = ("flametree",) + tuple("flametree-" + role for role in ROLES)
 PACKAGES = ("flametree-common",) + SERVICES
 
 
-def build(folder, **env):
-    done = subprocess.run([os.path.join(TOP, "deploy/debian/build"), RELEASE, folder], capture_output=True, text=True, env={**os.environ, **env})
+def make(folder, *args, umask=None, **env):
+    done = subprocess.run([os.path.join(TOP, "deploy/release"), "--snapshot", "--out", str(folder), *args], capture_output=True, text=True, env={**os.environ, **env}, umask=-1 if umask is None else umask)
     assert done.returncode == 0, done.stderr
-    return {os.path.basename(path).split("_")[0]: path for path in glob.glob(os.path.join(folder, "*.deb"))}
+
+
+def debs(folder):
+    return {path.name.split("_")[0]: str(path) for path in folder.glob("*.deb")}
 
 
 def changed(deb, version, folder, edit):
