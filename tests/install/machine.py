@@ -106,7 +106,7 @@ class Machine:
 
     def run(self, *command, check=True, stdin=None):
         """A command in there, as root."""
-        into = ["nsenter", "--target", str(self.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd=/", "--"]
+        into = ["nsenter", "--target", str(self.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=/", "--"]
         kept = {k: v for k, v in os.environ.items() if k.lower() in ("http_proxy", "https_proxy", "no_proxy")}
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root", **kept}
         done = subprocess.run(into + list(command), capture_output=True, text=True, input=stdin if stdin is not None else "", env=env, timeout=300)
