@@ -54,13 +54,15 @@ def with_attributes():
 
 
 class Versitygw(S3Service):
+    host = "127.0.0.1"
+
     def __enter__(self):
         self.dir = with_attributes()
         os.mkdir(os.path.join(self.dir, "data"))
         self.port = free_ports(1)
-        self.url = "http://127.0.0.1:%d" % self.port
+        self.url = "http://%s:%d" % (self.host, self.port)
         env = {**os.environ, "ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        command = [build(), "--port", "127.0.0.1:%d" % self.port, "--region", self.region, "posix", os.path.join(self.dir, "data")]
+        command = [build(), "--port", "%s:%d" % (self.host, self.port), "--region", self.region, "posix", os.path.join(self.dir, "data")]
         self.log = open(os.path.join(self.dir, "log"), "wb")
         self.process = subprocess.Popen(command, env=env, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
         try:

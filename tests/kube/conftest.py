@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One cluster, and one service of buckets, for all tests of a run."""
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../lib"), os.path.join(HERE, "../conformance")]
+import apart
+from cluster import Kube, Store
+from release import Release
+
+
+@pytest.fixture(scope="session")
+def kube():
+    if apart.INSIDE not in os.environ:
+        pytest.skip("needs namespaces of its own: tests/kube/run")
+    with Kube() as kube:
+        yield kube
+
+
+@pytest.fixture(scope="session")
+def store(kube):
+    with Store() as store:
+        yield store
+
+
+@pytest.fixture
+def release(kube, store):
+    """release("name", "small", values): a release in a namespace of its own, gone after the test."""
+    made = []
+
+    def make(name, preset, *values, **options):
+        made.append(Release(kube, store, name, preset, *values, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.remove()
