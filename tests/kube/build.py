@@ -27,7 +27,7 @@ def program(name):
 def run(*command, **kw):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kw)
     if done.returncode:
-        raise RuntimeError("%s: %s" % (" ".join(command[:4]), "\n".join(done.stdout.strip().splitlines()[-20:])))
+        raise RuntimeError("%s ended with %d: %s" % (" ".join(command[:4]), done.returncode, "\n".join(done.stdout.strip().splitlines()[-20:])))
     return done.stdout
 
 
