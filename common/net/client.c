@@ -26,6 +26,7 @@
 #include <curl/curl.h>
 
 #define CONNECT_TIMEOUT_MS 3000L
+#define DNS_KEEP_S         1L
 #define CACHED_MAX         256L  // kept-alive connections to all addresses
 #define SPARE_MAX          64    // libcurl handles kept for reuse
 #define HEAD_MAX           ((size_t)64 << 10)
@@ -393,6 +394,9 @@ static CURLcode set_options(struct http_call_private *p)
     // A call that ends while its name is looked up does not wait for the answer of the DNS: all
     // other calls of this loop would wait with it.
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    // A pod that starts again keeps its name and has another address. libcurl would go on with the
+    // old one for a minute, and the node would count as dead for so long.
+    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, DNS_KEEP_S);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
