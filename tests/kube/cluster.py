@@ -7,6 +7,7 @@ the namespaces of apart.py only.
         kube.nodes[0].kill()           # lost: kubelet, containerd and all containers at once
 Addresses: 10.90.0.1 is the machine with everything but the nodes, 10.90.0.11 and so on are nodes, 10.244.N.0/24 the pods of node N, 10.96.0.0/16 services. Pods
 have a pair of interfaces and a route each, so every one reaches every other one."""
+import glob
 import http.client
 import json
 import os
@@ -15,7 +16,7 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
+import threading
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib"), os.path.join(HERE, "../conformance")]
@@ -95,7 +96,7 @@ class Node:
         self.processes = []
         for path in os.listdir("/proc"):
             # A shim has the folder of its containerd in its command line; a container is found by the shim that is its parent.
-            if path.isdigit() and self.folder.encode() in read("/proc/%s/cmdline" % path):
+            if path.isdigit() and (self.folder + "/").encode() in read("/proc/%s/cmdline" % path):
                 for child in children(int(path)):
                     end(child)
                 end(int(path))
@@ -139,7 +140,7 @@ class Kube:
         self.daemons, self.count = [], nodes
         self.token = "ftk"
         self.version = chart_version()
-        self.connections = {}
+        self.over = threading.Event()
         self.tls = ssl._create_unverified_context()
 
     # ---- starting and ending
@@ -164,6 +165,7 @@ class Kube:
         return self
 
     def __exit__(self, *_):
+        self.over.set()
         for node in getattr(self, "nodes", []):
             node.kill()
         for process in self.daemons:
@@ -206,6 +208,7 @@ class Kube:
         ports = [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53, "protocol": "TCP"}]
         self.outside_service("kube-system", "kube-dns", DNS, [{**port, "targetPort": DNS_PORT} for port in ports])
         await_("nodes", lambda: all(node.ready() for node in self.nodes), 120, 0.2)
+        threading.Thread(target=self.keep_logs, daemon=True).start()
         await_("the first service account", lambda: self.exists("/api/v1/namespaces/default/serviceaccounts/default"), 60, 0.1)
 
     def outside_service(self, namespace, name, address, ports):
@@ -278,6 +281,19 @@ class Kube:
 
     def helm(self, *arguments, **kw):
         return self.command(build.program("helm"), *arguments, **kw)
+
+    def keep_logs(self):
+        """Logs of containers go with their pods; a second name keeps them."""
+        kept = os.path.join(self.folder, "logs")
+        os.mkdir(kept)
+        while not self.over.wait(0.5):
+            for path in glob.glob(os.path.join(self.folder, "node-*/pods/*/*/*.log")):
+                pod, container, number = path.split("/")[-3:]
+                name = os.path.join(kept, "%s.%s.%s" % (pod, container, number))
+                try:
+                    os.link(path, name)
+                except OSError:  # it has one, or has gone
+                    pass
 
     def tail(self, lines=15):
         text = ""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cluster, and one service of buckets, for all tests of a run."""
+import glob
 import os
+import shutil
 import sys
 
 import pytest
@@ -11,13 +13,20 @@ import apart
 from cluster import Kube, Store
 from release import Release
 
+LOGS = os.environ.get("FLAMETREE_KUBE_LOGS")  # a folder that gets the logs of all containers if a test failed
+
 
 @pytest.fixture(scope="session")
-def kube():
+def kube(request):
     if apart.INSIDE not in os.environ:
         pytest.skip("needs namespaces of its own: tests/kube/run")
     with Kube() as kube:
         yield kube
+        if request.session.testsfailed and LOGS:
+            shutil.rmtree(LOGS, ignore_errors=True)
+            shutil.copytree(os.path.join(kube.folder, "logs"), LOGS)
+            for path in glob.glob(os.path.join(kube.folder, "*.log")):
+                shutil.copy(path, LOGS)
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,8 @@ class Clients:
         pprof = Pprof(("main;work", 1), time_ns=0).encode()
         self.bodies = [(pprof, [pb((1, k), (2, v)) for k, v in (("__name__", "process_cpu"), ("service_name", self.service(service)), ("pod", "pod-%d" % pod))])
                        for service in range(SERVICES) for pod in range(PODS)]
-        pushers = max(4, min(32, options["rate"] // 8))
+        # Each waits for the store: half a second, as a rule. All together they are a crowd of agents.
+        pushers = max(4, min(400, options["rate"] * 4 // 5))
         self.threads = [threading.Thread(target=self.push_all, args=(pushers / options["rate"],), daemon=True) for _ in range(pushers)]
         self.threads += [threading.Thread(target=self.ask_all, args=(random.Random(i),), daemon=True) for i in range(options["askers"])]
 

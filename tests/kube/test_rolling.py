@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster under load is changed: all that agents push counts once, and no answer lacks anything."""
+import os
+import time
+
+import pytest
+from load import Load, told
+from release import Release, report
+
+RATE = int(os.environ.get("FLAMETREE_KUBE_RATE", "100"))  # pushes a second
+CALM_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def busy(kube, store):
+    one = Release(kube, store, "busy", "small", "compactor.replicas=2")
+    one.install()
+    yield one
+    one.remove()
+
+
+def uids(one):
+    return {pod["metadata"]["uid"] for pod in one.pods()}
+
+
+def test_a_rolling_upgrade_and_a_rollback_lose_nothing_and_no_answer_lacks_anything(busy):
+    with Load(busy.push_url, busy.query_url, RATE, name="roll") as load:
+        load.phase("calm")
+        time.sleep(CALM_SECONDS)  # a measurement, not a wait
+        before = uids(busy)
+        load.phase("upgrade")
+        busy.upgrade("podAnnotations.changed=yes")
+        assert not before & uids(busy)
+        before = uids(busy)
+        load.phase("rollback")
+        busy.helm("rollback", "busy", "1", "--wait", "--timeout", "240s")
+        assert not before & uids(busy)
+    for name in ("calm", "upgrade", "rollback"):
+        report("kube, %s: %s" % (name, told({phase.name: phase for phase in load.result.phases}[name])))
+    phases = load.check()
+    report("kube: p99 of acknowledgement %.1f times the calm one in an upgrade, %.1f times in a rollback, at %d pushes a second" % (
+        phases["upgrade"].p99_ms / phases["calm"].p99_ms, phases["rollback"].p99_ms / phases["calm"].p99_ms, RATE))
