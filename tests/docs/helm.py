@@ -33,6 +33,7 @@ BOUNDS_OF_NAMES = {
     "maxReplicas": {"minimum": 1},
     "targetCPU": {"minimum": 1, "maximum": 100},
     "terminationGracePeriodSeconds": {"minimum": 1},
+    "minReadySeconds": {"minimum": 0},
     "scaleDownSeconds": {"minimum": 0, "maximum": 3600},
     "maxUnavailable": {"type": ["integer", "string"]},
     "memoryLimit": {"pattern": r"^[0-9]+(KiB|MiB|GiB|TiB|kB|MB|GB)?$"},
