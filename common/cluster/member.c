@@ -373,6 +373,7 @@ static struct member *copy_of(struct members *m, struct arena *a, enum member_ki
         copy[at] = *k;
         copy[at].id = arena_str(a, k->id);
         copy[at].address = arena_str(a, k->address);
+        copy[at].boot = m->v[i].answered.boot;
         at++;
     }
     lock_give(&m->lock);

@@ -49,6 +49,7 @@ struct member {
     bool alive;
     bool unready;     // it answered its last probe, but it does not want traffic now
     uint32_t weight;  // its part of the series (place.h), from its last answer; 0: no answer yet
+    id128 boot;       // of the process that gave it; zero: no answer yet
 };
 
 // 1 to MEMBER_WEIGHT_MAX.

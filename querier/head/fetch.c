@@ -96,8 +96,25 @@ static bool is_among(const struct member *v, size_t n, const struct stream_node 
     return false;
 }
 
+// Is there another process of this id than the one that answered at its address in the list? A pod
+// that starts again has registered itself long before the others have its new address of the DNS,
+// or take it for dead at its former one. Only the newest process of an id is of interest: what
+// others had is served by whoever took it over.
+static bool is_successor(const struct member *listed, size_t n, const struct stream_node *nodes,
+                         size_t i)
+{
+    static const id128 none = {{0}};
+    for (size_t k = 0; k < i; k++)
+        if (str_eq(nodes[k].node, nodes[i].node)) return false;
+    for (size_t k = 0; k < n; k++) {
+        if (!str_eq(listed[k].id, nodes[i].node)) continue;
+        return !id128_eq(listed[k].boot, none) && !id128_eq(listed[k].boot, nodes[i].boot);
+    }
+    return false;
+}
+
 // Appends the nodes that are registered and not in the list, by id or address; *unlisted are the
-// same ones. Of two processes with one id the list says which one is asked, if that one lives.
+// same ones. A node of the list that lives is asked there, unless it is another process by now.
 static struct member *add_unlisted(const struct fetch_transport *t, struct arena *a,
                                    const struct member *listed, size_t *n,
                                    struct stream_node **unlisted, err *e)
@@ -109,8 +126,9 @@ static struct member *add_unlisted(const struct fetch_transport *t, struct arena
     struct member *v = ARENA_ARRAY(a, struct member, *n + count + 1);
     // Addresses and ids of the list, sorted: mostly all nodes are in it.
     str *known = ARENA_ARRAY(a, str, 2 * *n + 1);
-    *unlisted = nodes;
-    if (!v || !known) {
+    struct stream_node *added = ARENA_ARRAY(a, struct stream_node, count + 1);
+    *unlisted = added;
+    if (!v || !known || !added) {
         (void)arena_fail(a, e);
         return NULL;
     }
@@ -125,14 +143,13 @@ static struct member *add_unlisted(const struct fetch_transport *t, struct arena
     for (size_t i = 0; i < count; i++) {
         // A path through this process' own descriptors leads elsewhere in another process.
         if (str_starts(nodes[i].address, S("unix:/proc/self/"))) continue;
-        if (has_text(known, texts, nodes[i].address) || has_text(known, texts, nodes[i].node)) {
-            continue;
-        }
+        if (has_text(known, texts, nodes[i].address)) continue;
+        if (has_text(known, texts, nodes[i].node) && !is_successor(listed, *n, nodes, i)) continue;
         if (is_among(v + *n, kept, &nodes[i])) continue;
         v[*n + kept] = (struct member){.id = nodes[i].node,
                                        .address = nodes[i].address,
                                        .kind = MEMBER_INGESTER};
-        nodes[kept++] = nodes[i];
+        added[kept++] = nodes[i];
     }
     *n += kept;
     return v;

@@ -191,6 +191,7 @@ bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, s
         if (known) continue;
         (*v)[(*n)++] = (struct stream_node){.node = arena_str(a, o->node),
                                             .address = arena_str(a, o->address),
+                                            .boot = o->boot,
                                             .waited = is_given_up(s, o->stream)};
     }
     give(l);

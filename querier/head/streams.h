@@ -25,11 +25,12 @@ void streams_free(struct streams *s);  // NULL is fine
 bool streams_take(struct streams *s, struct req *r, uint64_t not_before_mono_ns,
                   const struct registered **out, err *e) MUST_CHECK;
 
-// The nodes of the newest list, each data directory with its newest address; the arena's. Zeros and
-// true if nothing was listed yet.
+// The nodes of the newest list, each data directory with its newest address, the newest first; the
+// arena's. Zeros and true if nothing was listed yet.
 struct stream_node {
     str node;
     str address;
+    id128 boot;   // of its process
     bool waited;  // it was waited for in vain already
 };
 bool streams_nodes(struct streams *s, struct arena *a, struct stream_node **v, size_t *n,
