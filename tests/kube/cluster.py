@@ -70,11 +70,6 @@ class Node:
     def ctr(self, *arguments):
         return build.run("ctr", "-a", self.socket, "-n", "k8s.io", *arguments)
 
-    def take_images(self, *archives):
-        await_("containerd of " + self.name, lambda: os.path.exists(self.socket) and subprocess.run(["ctr", "-a", self.socket, "version"], capture_output=True).returncode == 0, 60)
-        for path in archives:
-            self.ctr("images", "import", path)
-
     def start_kubelet(self):
         labels = "topology.kubernetes.io/zone=%s,topology.kubernetes.io/region=here" % self.zone
         self.processes.append(self.kube.daemon(
@@ -89,7 +84,8 @@ class Node:
         return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
 
     def kill(self):
-        """Kubelet, containerd and all containers end at once, without a word to anybody."""
+        """Kubelet, containerd and all containers end at once, without a word to anybody: nobody answers at their addresses."""
+        self.cut("-I")
         for process in self.processes:
             process.kill()
             process.wait()
@@ -103,9 +99,15 @@ class Node:
 
     def start(self):
         """As after a kill, with what is on the disk."""
+        self.cut("-D")
         self.start_containers()
-        self.take_images()
+        take(self.socket)
         self.start_kubelet()
+
+    def cut(self, verb):
+        pods = "%s.%d.0/24" % (PODS, self.number)
+        for chain in ("FORWARD", "OUTPUT"):
+            subprocess.run(["iptables", "-w", verb, chain, "-d", pods, "-j", "DROP"], check=True)
 
 
 def read(path):
@@ -374,12 +376,14 @@ iptables: {minSyncPeriod: 0s}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 """
 
+# As kubeadm sets it up, which has a ttl of 30 and whose answers are as old as that.
 COREFILE = """.:%(port)d {
   bind %(host)s
   kubernetes cluster.local {
     kubeconfig %(config)s c
-    ttl 2
+    ttl 5
   }
+  cache 30
 }
 """
 

@@ -35,6 +35,15 @@ def store(kube):
         yield store
 
 
+@pytest.fixture(scope="session")
+def busy(kube, store):
+    """A small cluster that many tests push into."""
+    one = Release(kube, store, "busy", "small", "compactor.replicas=2", "ingester.minReadySeconds=8")  # a bit more than what DNS says holds for
+    one.install()
+    yield one
+    one.remove()
+
+
 @pytest.fixture
 def release(kube, store):
     """release("name", "small", values): a release in a namespace of its own, gone after the test."""

@@ -2,10 +2,9 @@
 """Clients of a cluster, as a process of its own: agents that push all the while over connections that stay open, and repeat with the same id what was not
 taken; and Grafana, which asks. Each profile counts 1, so every answer is known: at least what was acknowledged before its question, at most what was sent.
 
-    with Load(push_url, query_url, rate=200) as load:
+    with Load(release, "name") as load:
         load.phase("calm"); ...; load.phase("upgrade"); ...
-    load.result["upgrade"]      # a Phase
-    load.check()                # at the end: what was acknowledged counts once
+    load.check()["upgrade"]     # at the end: what was acknowledged counts once
 Lines of its standard input name phases; with its end the load ends, and what it met is printed."""
 import http.client
 import json
@@ -22,7 +21,9 @@ import uuid
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib"), os.path.join(HERE, "../conformance")]
 from client import CPU, PUSH, QUERIER, Pprof, pb
+from flametree import await_
 
+RATE = int(os.environ.get("FLAMETREE_KUBE_RATE", "60"))  # pushes a second
 SERVICES, PODS = 8, 20
 TRIES, SECONDS = 12, 20
 GRAFANA_SECONDS = 60
@@ -32,14 +33,22 @@ WIDE_MS = 3600 * 1000
 class Load:
     """The other side: what tests use."""
 
-    def __init__(self, push_url, query_url, rate, askers=2, name="load", tenant=None):
-        options = {"push": push_url, "query": query_url, "rate": rate, "askers": askers, "name": name, "tenant": tenant}
+    def __init__(self, release, name, rate=RATE, askers=2, tenant=None):
+        options = {"push": release.push_url, "query": release.query_url, "rate": rate, "askers": askers, "name": name, "tenant": tenant}
         self.process = subprocess.Popen([sys.executable, "-B", os.path.realpath(__file__), json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.result = None
+        self.result, self.name = None, name
 
     def phase(self, name):
         self.process.stdin.write(name + "\n")
         self.process.stdin.flush()
+
+    def go_on(self, release):
+        """Until pushes have been acknowledged by the cluster as it is now."""
+        server = release.server()
+        count = lambda: server.query("SelectMergeStacktraces", profileTypeID=CPU, labelSelector='{service_name=~"%s-.*"}' % self.name, headers={"Flametree-Partial": "allow"})
+        total = lambda: int((count().json().get("flamegraph") or {}).get("total", 0))
+        before = total()
+        await_("pushes", lambda: total() > before, 60, 0.3)
 
     def stop(self):
         """Ends it; its last look at everything is in `result`."""
@@ -59,13 +68,14 @@ class Load:
             self.stop()
 
     def check(self, incomplete=0):
-        """Nothing was given up or wrong, and at the end everything that was acknowledged counts once. Returns the phases by name."""
+        """Nothing was given up or wrong, and at the end everything that was acknowledged counts once; `incomplete`: so many answers may say that they lack
+        something, with None any number. Returns the phases by name."""
         got = self.stop()
         assert not got.wrong, "wrong answers: %s" % got.wrong[:3]
         assert got.given_up == 0, "%d pushes were given up: %s" % (got.given_up, got.phases)
         assert got.counted == got.acknowledged, "%d profiles were acknowledged and %d are there" % (got.acknowledged, got.counted)
         partial = sum(phase.partial + phase.refused for phase in got.phases)
-        assert partial <= incomplete, "%d answers were incomplete or refused: %s" % (partial, got.phases)
+        assert incomplete is None or partial <= incomplete, "%d answers were incomplete or refused: %s" % (partial, got.phases)
         return {phase.name: phase for phase in got.phases}
 
 

@@ -1,22 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster under load is changed: all that agents push counts once, and no answer lacks anything."""
-import os
 import time
 
-import pytest
-from load import Load, told
-from release import Release, report
+from load import RATE, Load, told
+from release import report
 
-RATE = int(os.environ.get("FLAMETREE_KUBE_RATE", "100"))  # pushes a second
 CALM_SECONDS = 10
-
-
-@pytest.fixture(scope="module")
-def busy(kube, store):
-    one = Release(kube, store, "busy", "small", "compactor.replicas=2")
-    one.install()
-    yield one
-    one.remove()
 
 
 def uids(one):
@@ -24,7 +13,8 @@ def uids(one):
 
 
 def test_a_rolling_upgrade_and_a_rollback_lose_nothing_and_no_answer_lacks_anything(busy):
-    with Load(busy.push_url, busy.query_url, RATE, name="roll") as load:
+    with Load(busy, "roll") as load:
+        load.go_on(busy)
         load.phase("calm")
         time.sleep(CALM_SECONDS)  # a measurement, not a wait
         before = uids(busy)
