@@ -162,6 +162,7 @@ class Kube:
         try:
             self.start()
         except BaseException:
+            print(self.tail(), file=sys.stderr)
             self.__exit__()
             raise
         return self
@@ -189,7 +190,7 @@ class Kube:
         self.daemon("api", kube, "kube-apiserver", "--etcd-servers=" + etcd, "--service-account-key-file=accounts.key", "--service-account-signing-key-file=accounts.key",
                     "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir=api", "--secure-port=%d" % PORT,
                     "--token-auth-file=tokens.csv", "--authorization-mode=RBAC", "--allow-privileged=true", "--advertise-address=" + apart.HOST,
-                    "--enable-aggregator-routing=true", "--default-not-ready-toleration-seconds=4", "--default-unreachable-toleration-seconds=4")
+                    "--kubelet-preferred-address-types=InternalIP", "--default-not-ready-toleration-seconds=4", "--default-unreachable-toleration-seconds=4")
         archives = [os.path.join(self.folder, name) for name in ("pause.tar", "flametree.tar")]
         build.pause_image(archives[0], PAUSE)
         build.image(archives[1], "%s:%s" % (IMAGE, self.version))
@@ -216,10 +217,8 @@ class Kube:
     def outside_service(self, namespace, name, address, ports):
         """A Service whose endpoint is a program on the machine itself."""
         self.post("/api/v1/namespaces/%s/services" % namespace, {"metadata": {"name": name}, "spec": {"clusterIP": address, "ports": ports}})
-        self.post("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices" % namespace, {
-            "metadata": {"name": name + "-1", "labels": {"kubernetes.io/service-name": name}}, "addressType": "IPv4",
-            "endpoints": [{"addresses": [apart.HOST], "conditions": {"ready": True}}],
-            "ports": [{"name": port["name"], "port": port["targetPort"], "protocol": port.get("protocol", "TCP")} for port in ports]})
+        self.post("/api/v1/namespaces/%s/endpoints" % namespace, {"metadata": {"name": name}, "subsets": [{"addresses": [{"ip": apart.HOST}], "ports": [
+            {"name": port["name"], "port": port["targetPort"], "protocol": port.get("protocol", "TCP")} for port in ports]}]})
 
     # ---- asking the API server
 
@@ -297,12 +296,13 @@ class Kube:
                 except OSError:  # it has one, or has gone
                     pass
 
-    def tail(self, lines=15):
+    def tail(self, lines=12):
+        """The end of each log."""
         text = ""
         for process in self.daemons:
-            if process.poll() is not None:
-                log = read(os.path.join(self.folder, process.log_name + ".log")).decode("utf-8", "replace")
-                text += "---- %s ended with %s\n%s\n" % (process.log_name, process.returncode, "\n".join(log.splitlines()[-lines:]))
+            log = read(os.path.join(self.folder, process.log_name + ".log")).decode("utf-8", "replace")
+            ended = "" if process.poll() is None else ", which ended with %s" % process.returncode
+            text += "---- %s%s\n%s\n" % (process.log_name, ended, "\n".join(line[:300] for line in log.splitlines()[-lines:]))
         return text
 
 

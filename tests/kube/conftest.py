@@ -16,6 +16,18 @@ from release import Release
 LOGS = os.environ.get("FLAMETREE_KUBE_LOGS")  # a folder that gets the logs of all containers if a test failed
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What Kubernetes says of its objects at the moment of a failure."""
+    report = (yield).get_result()
+    kube = getattr(item, "funcargs", {}).get("kube") or getattr(getattr(item, "funcargs", {}).get("busy"), "kube", None)
+    if report.failed and kube and LOGS:
+        os.makedirs(LOGS, exist_ok=True)
+        with open(os.path.join(LOGS, item.name + ".state"), "w") as f:
+            for words in (["get", "pods,hpa,pvc", "-A", "-o", "wide"], ["describe", "hpa", "-A"], ["get", "events", "-A", "--sort-by=.metadata.creationTimestamp"]):
+                f.write(kube.kubectl(*words) + "\n")
+
+
 @pytest.fixture(scope="session")
 def kube(request):
     if apart.INSIDE not in os.environ:
@@ -23,8 +35,7 @@ def kube(request):
     with Kube() as kube:
         yield kube
         if request.session.testsfailed and LOGS:
-            shutil.rmtree(LOGS, ignore_errors=True)
-            shutil.copytree(os.path.join(kube.folder, "logs"), LOGS)
+            shutil.copytree(os.path.join(kube.folder, "logs"), LOGS, dirs_exist_ok=True)
             for path in glob.glob(os.path.join(kube.folder, "*.log")):
                 shutil.copy(path, LOGS)
 

@@ -111,7 +111,8 @@ class Metrics:
 
     def answer(self, url):
         try:
-            custom, resource = CUSTOM.match(url.path), RESOURCE.match(url.path)
+            path = urllib.parse.unquote(url.path)
+            custom, resource = CUSTOM.match(path), RESOURCE.match(path)
             if custom:
                 items = [item for item in (self.custom(pod, custom[2]) for pod in self.pods(custom[1], url.query)) if item]
                 return 200, {"kind": "MetricValueList", "apiVersion": "custom.metrics.k8s.io/v1beta2", "metadata": {}, "items": items}
