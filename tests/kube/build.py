@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds what a cluster is made of: Kubernetes, Helm and CoreDNS from their Go modules, and the image out of deploy/image/rootfs.
+"""Builds what a cluster is made of: Kubernetes with CoreDNS, and Helm, from their Go modules, and the image out of deploy/image/rootfs.
 
 The programs are in build/kube, or in the folder that FLAMETREE_KUBE names if it has them. Building takes minutes, once."""
 import fcntl
@@ -17,7 +17,7 @@ TOP = os.path.realpath(os.path.join(HERE, "../.."))
 FOLDER = os.path.realpath(os.environ.get("FLAMETREE_KUBE") or os.path.join(TOP, "build/kube"))
 PROGRAMS = os.environ.get("FLAMETREE_KUBE_PROGRAMS") or os.path.join(TOP, "build/release")  # of Flametree, for the image
 VERSION = "v1.31.4"
-MODULES = {"helm": "helm.sh/helm/v3/cmd/helm@v3.16.4", "coredns": "github.com/coredns/coredns@v1.11.3"}
+HELM = "helm.sh/helm/v3/cmd/helm@v3.16.4"
 
 
 def program(name):
@@ -38,14 +38,15 @@ def build():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(program("pause")):
             run("cc", "-static", "-O2", "-o", program("pause"), os.path.join(HERE, "pause.c"))
-        if all(os.path.exists(program(name)) for name in ("kube", *MODULES)):
+        stamp, wanted = os.path.join(FOLDER, "bin/kube.of"), of_kubernetes()
+        old = not os.path.exists(program("kube")) or text_of(stamp) != wanted
+        if os.path.exists(program("helm")) and not old:
             return
         go = run(os.path.join(TOP, "tests/lib/go")).strip()
         env = {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOBIN": os.path.join(FOLDER, "bin"), "GOFLAGS": "-buildvcs=false"}
-        for name, module in MODULES.items():
-            if not os.path.exists(program(name)):
-                run(go, "install", module, env=env)
-        if not os.path.exists(program("kube")):
+        if not os.path.exists(program("helm")):
+            run(go, "install", HELM, env=env)
+        if old:
             source = os.path.join(FOLDER, "src")
             shutil.rmtree(source, ignore_errors=True)
             shutil.copytree(os.path.join(HERE, "kubernetes"), source)
@@ -55,6 +56,24 @@ def build():
             flags = "-s -w" + "".join(" -X k8s.io/component-base/version.git%s=%s" % pair for pair in (("Version", VERSION), ("Major", major), ("Minor", minor)))
             run(go, "build", "-o", program("kube") + ".new", "-ldflags", flags, ".", cwd=source, env=env)
             os.rename(program("kube") + ".new", program("kube"))
+            with open(stamp, "w") as f:
+                f.write(wanted)
+
+
+def text_of(path):
+    if not os.path.exists(path):
+        return None
+    with open(path) as f:
+        return f.read()
+
+
+def of_kubernetes():
+    """Changes with whatever the program is built from."""
+    digest = hashlib.sha256(VERSION.encode())
+    for name in sorted(os.listdir(os.path.join(HERE, "kubernetes"))):
+        with open(os.path.join(HERE, "kubernetes", name), "rb") as f:
+            digest.update(f.read())
+    return digest.hexdigest()
 
 
 def archive(path, name, layer, **config):

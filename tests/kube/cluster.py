@@ -9,8 +9,10 @@ Addresses: 10.90.0.1 is the machine with everything but the nodes, 10.90.0.11 an
 have a pair of interfaces and a route each, so every one reaches every other one."""
 import glob
 import http.client
+import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -29,8 +31,9 @@ PORT, ETCD, ETCD_PEER, DNS_PORT = 6443, 2379, 2380, 5300
 DNS = "10.96.0.10"
 PODS = "10.244"
 IMAGE = "docker.io/library/flametree"
+PREVIOUS = "0.0.1"
+CHART = os.path.join(build.TOP, "deploy/helm/flametree")
 PAUSE = "docker.io/local/pause:1"
-WORKLOADS = "/apis/apps/v1"
 
 
 class Refused(AssertionError):
@@ -40,7 +43,7 @@ class Refused(AssertionError):
 
 
 def chart_version():
-    with open(os.path.join(build.TOP, "deploy/helm/flametree/Chart.yaml")) as f:
+    with open(os.path.join(CHART, "Chart.yaml")) as f:
         return next(line.split(":", 1)[1].strip().strip('"') for line in f if line.startswith("appVersion:"))
 
 
@@ -203,7 +206,7 @@ class Kube:
         self.write("proxy.yaml", PROXY % {"folder": self.folder, "pods": PODS + ".0.0/16"})
         self.daemon("proxy", kube, "kube-proxy", "--config=proxy.yaml")
         self.write("Corefile", COREFILE % {"port": DNS_PORT, "host": apart.HOST, "config": self.config})
-        self.daemon("dns", build.program("coredns"), "-conf", "Corefile")
+        self.daemon("dns", kube, "coredns", "-conf", "Corefile")
         for process in imports:
             assert process.wait(120) == 0, "images are not taken"
         for node in self.nodes:
@@ -219,6 +222,30 @@ class Kube:
         self.post("/api/v1/namespaces/%s/services" % namespace, {"metadata": {"name": name}, "spec": {"clusterIP": address, "ports": ports}})
         self.post("/api/v1/namespaces/%s/endpoints" % namespace, {"metadata": {"name": name}, "subsets": [{"addresses": [{"ip": apart.HOST}], "ports": [
             {"name": port["name"], "port": port["targetPort"], "protocol": port.get("protocol", "TCP")} for port in ports]}]})
+
+    def add_disks(self, name, each=2):
+        """Volumes of a StorageClass of this name on each node: as local disks are, which stay where they are."""
+        self.post("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"})
+        for node, number in itertools.product(self.nodes, range(each)):
+            path = os.path.join(node.folder, "disks", "%s-%d" % (name, number))
+            os.mkdir(path)
+            there = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
+            self.post("/api/v1/persistentvolumes", {"metadata": {"name": "%s-%s-%d" % (name, node.name, number)}, "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": name,
+                "local": {"path": path}, "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [there]}]}}}})
+
+    def previous_chart(self):
+        """The chart and the image of the version before: until there is one, these under a lower number."""
+        folder = os.path.join(self.folder, "previous")
+        if not os.path.exists(folder):
+            shutil.copytree(CHART, folder)
+            path = os.path.join(folder, "Chart.yaml")
+            text = read(path).decode()
+            with open(path, "w") as f:
+                f.write(re.sub(r"(?m)^(version|appVersion): .*", r'\1: "%s"' % PREVIOUS, text))
+            for node in self.nodes:
+                node.ctr("images", "tag", "%s:%s" % (IMAGE, self.version), "%s:%s" % (IMAGE, PREVIOUS))
+        return folder
 
     # ---- asking the API server
 

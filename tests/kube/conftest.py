@@ -49,7 +49,7 @@ def store(kube):
 @pytest.fixture(scope="session")
 def busy(kube, store):
     """A small cluster that many tests push into."""
-    one = Release(kube, store, "busy", "small", "compactor.replicas=2", "ingester.minReadySeconds=8")  # a bit more than what DNS says holds for
+    one = Release(kube, store, "busy", "small", "compactor.replicas=2", "ingester.minReadySeconds=8", chart=kube.previous_chart())  # a bit more than what DNS says holds for
     one.install()
     yield one
     one.remove()

@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A release of the chart in a namespace of its own, where pods have to keep to the restricted Pod Security standard."""
-import json
 import os
+import signal
 import subprocess
-import time
 
-import build
 from client import Server
-from cluster import Refused
+from cluster import CHART, Refused
 from flametree import await_
-
-CHART = os.path.join(build.TOP, "deploy/helm/flametree")
 
 
 class Release:
-    def __init__(self, kube, store, name, preset, *values, prefix=None, secret=None):
+    def __init__(self, kube, store, name, preset, *values, prefix=None, secret=None, chart=CHART):
         """`values`: arguments of --set. `secret`: what the Secret of the bucket has, if not the right keys."""
         self.kube, self.store, self.name, self.namespace = kube, store, name, name
         self.full = name if "flametree" in name else name + "-flametree"
-        self.one = preset == "all-in-one"
+        self.chart, self.one = chart, preset == "all-in-one"
         self.preset = os.path.join(CHART, "presets", preset + ".yaml")
         kube.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
         self.values = list(values)
@@ -35,10 +31,10 @@ class Release:
         return self.kube.helm(*arguments, "--namespace", self.namespace, **kw)
 
     def install(self, *values, wait=True, **kw):
-        return self.helm("install", self.name, CHART, "--values", self.preset, *self.sets(*values), *(["--wait", "--timeout", "120s"] if wait else []), **kw)
+        return self.helm("install", self.name, self.chart, "--values", self.preset, *self.sets(*values), *(["--wait", "--timeout", "120s"] if wait else []), **kw)
 
-    def upgrade(self, *values, wait=True, **kw):
-        return self.helm("upgrade", self.name, CHART, "--values", self.preset, *self.sets(*values), *(["--wait", "--timeout", "240s"] if wait else []), **kw)
+    def upgrade(self, *values, wait=True, chart=None, **kw):
+        return self.helm("upgrade", self.name, chart or self.chart, "--values", self.preset, *self.sets(*values), *(["--wait", "--timeout", "240s"] if wait else []), **kw)
 
     def remove(self):
         """Whatever of it there is, without waiting for its pods to end in peace."""
@@ -46,6 +42,9 @@ class Release:
         for pod in self.pods():
             self.delete_pod(pod["metadata"]["name"], gracePeriodSeconds=0)
         self.kube.delete("/api/v1/namespaces/" + self.namespace)
+
+    def claims(self):
+        return {claim["metadata"]["name"] for claim in self.kube.get("/api/v1/namespaces/%s/persistentvolumeclaims" % self.namespace)["items"]}
 
     # ---- where it is
 
@@ -77,6 +76,23 @@ class Release:
         except Refused as refused:
             if refused.status != 404:
                 raise
+
+    def kill(self, *names):
+        """Its processes there end at once, and containers start again."""
+        before, pids = {name: restarts(self.pod(name)) for name in names}, self.processes()
+        for name in names:
+            os.kill(pids[name], signal.SIGKILL)
+        await_("containers that start again", lambda: all(restarts(self.pod(name)) > before[name] for name in names), 60, 0.3)
+        self.await_ready()
+
+    def replace(self, *names):
+        """Pods of a StatefulSet go at once, and others follow of the same names."""
+        before = {name: self.pod(name)["metadata"]["uid"] for name in names}
+        for name in names:
+            self.delete_pod(name, gracePeriodSeconds=0)
+        uids = lambda: {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.pods()}
+        await_("the pods that follow", lambda: all(uids().get(name, before[name]) != before[name] for name in names), 60, 0.3)
+        self.await_ready()
 
     def ready(self, role=None):
         """Are all pods ready that there should be?"""
@@ -116,6 +132,10 @@ class Release:
     def admin(self, pod, path):
         done = subprocess.run(["curl", "-sS", "-m", "10", "http://%s:4042%s" % (self.pod(pod)["status"]["podIP"], path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return done.stdout
+
+
+def restarts(pod):
+    return sum(c["restartCount"] for c in pod["status"].get("containerStatuses", []))
 
 
 def cpu_seconds(pids):

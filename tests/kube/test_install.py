@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From `helm install` to an answer, and what a small cluster takes while nobody asks."""
+import gzip
+import os
 import time
 
 from flametree import await_
@@ -39,6 +41,14 @@ def test_a_small_cluster_is_installed_asked_tested_and_idle(release):
     left = one.helm("uninstall", "small", "--wait")
     assert 'release "small" uninstalled' in left
     assert not one.kube.get("/api/v1/namespaces/small/services")["items"]
+
+
+def test_the_image_is_small(kube):
+    with open(os.path.join(kube.folder, "flametree.tar"), "rb") as f:
+        image = f.read()
+    compressed = len(gzip.compress(image, 6))
+    report("kube: the image has %.0f MB, %.0f MB compressed" % (len(image) / 1e6, compressed / 1e6))
+    assert compressed < 60e6
 
 
 def test_the_api_server_takes_every_preset(kube, release):

@@ -4,7 +4,8 @@ from client import Pprof
 from flametree import await_
 from load import Load
 from metrics import Metrics
-from test_disruption import restarts, told_of
+from release import restarts
+from test_disruption import told_of
 
 SCALERS = "/apis/autoscaling/v2/namespaces/%s/horizontalpodautoscalers/%s-%s"
 VALUES = ["autoscaling.metrics=custom", "ingester.autoscaling.enabled=true", "ingester.autoscaling.maxReplicas=4", "ingester.autoscaling.targetHeadBytes=1k",

@@ -3,7 +3,10 @@ module kube
 
 go 1.22.0
 
-require k8s.io/kubernetes v1.31.4
+require (
+	github.com/coredns/coredns v1.11.3
+	k8s.io/kubernetes v1.31.4
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.31.4

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs of Kubernetes in one, so that they are linked once: the first argument says which.
+// The programs of Kubernetes, and its DNS, in one, so that they are linked once: the first argument says which.
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
@@ -24,6 +28,11 @@ func main() {
 		"kube-proxy":              func() *cobra.Command { return proxy.NewProxyCommand() },
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand() },
 		"kubectl":                 func() *cobra.Command { return kubectl.NewDefaultKubectlCommand() },
+	}
+	if len(os.Args) >= 2 && os.Args[1] == "coredns" {
+		os.Args = os.Args[1:]
+		coremain.Run()
+		return
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: kube PROGRAM ARGUMENTS...")
