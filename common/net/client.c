@@ -21,12 +21,11 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <curl/curl.h>
 
 #define CONNECT_TIMEOUT_MS 3000L
-#define DNS_KEEP_S         1L
+#define DNS_KEEP_S         1L    // a node that starts again may have another address
 #define CACHED_MAX         256L  // kept-alive connections to all addresses
 #define SPARE_MAX          64    // libcurl handles kept for reuse
 #define HEAD_MAX           ((size_t)64 << 10)
@@ -391,11 +390,8 @@ static CURLcode set_options(struct http_call_private *p)
     long left_ms = p->deadline_ns ? (long)(left / (uint64_t)NS_PER_MS) + 1 : 0;  // 0: no limit
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    // A call that ends while its name is looked up does not wait for the answer of the DNS: all
-    // other calls of this loop would wait with it.
+    // A call that ends while its name is looked up: others would wait with it for the DNS.
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    // A pod that starts again keeps its name and has another address. libcurl would go on with the
-    // old one for a minute, and the node would count as dead for so long.
     curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, DNS_KEEP_S);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);

@@ -107,7 +107,7 @@ def test_metrics_that_are_not_read_leave_room_for_readiness(patient):
         for _ in range(6):
             h, got = unread(patient, "/metrics")
             readers.append(h)
-            assert got[0] == 200 and 429 in got, got
+            assert set(got) == {200, 429}, got  # threads answer, so the first one asked need not be the first one answered
             check_ready(patient)
         assert reserved(patient) < RESERVE / 2
         for _ in range(16):
