@@ -135,12 +135,8 @@ def test_the_dockerfile_builds_on_a_bare_debian(needs_runc, root, tmp_path):
     mounted = run("mount", made)
     try:
         assert files(mounted) == files(root)
-        # The same version of the compiler made both, so only the revision differs.
-        for name in files(root):
-            if not name.startswith("usr/bin/"):
-                assert os.path.getsize(os.path.join(mounted, name)) > 0, name
         config = json.loads(run("inspect", "--type", "image", "--format", "{{.Config}}", "localhost/flametree"))["config"]
-        with Container(mounted, {**config, "Env": config["Env"]}, seccomp()) as c:
+        with Container(mounted, config, seccomp()) as c:
             c.ready()
             assert c.stop() == 0, c.said()
     finally:
