@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# deploy/lib.sh - what deploy/run, deploy/cluster and tests/run share. Sourced; needs $top, the repository.
+# deploy/lib.sh - what deploy/run, deploy/cluster, deploy/release and tests/run share. Sourced; needs $top, the repository.
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
