@@ -6,6 +6,7 @@ import tarfile
 
 import pytest
 import release
+from client import table
 from flametree import TOP
 
 
@@ -41,15 +42,15 @@ def test_it_has_source_chart_image_packages_and_notes(released):
     assert notes.startswith("# Flametree %s\n" % version) and news in notes
 
 
-@pytest.mark.parametrize("name, edit, said", [
+@table("edit, said", [
     ("another version in the chart", "sed -i 's/^appVersion:.*/appVersion: 99/' deploy/helm/flametree/Chart.yaml", "Chart.yaml does not say version"),
     ("no word about the version", "sed -i 's/^## .*/## [99.0.0] - 2020-01-01/' CHANGELOG.md", "CHANGELOG.md begins with"),
     ("an output that is there", "mkdir out && touch out/file", "is not empty"),
 ])
-def test_what_it_refuses(tmp_path, name, edit, said):
+def test_what_it_refuses(tmp_path, edit, said):
     subprocess.run(["git", "clone", "-q", "--shared", TOP, str(tmp_path / "tree")], check=True)
     done = subprocess.run("%s && deploy/release --snapshot --out out --build %s" % (edit, release.RELEASE), shell=True, cwd=tmp_path / "tree", capture_output=True, text=True)
-    assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, (name, done.stderr)
+    assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_a_version_without_a_date_is_no_release(tmp_path):
