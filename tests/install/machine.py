@@ -27,6 +27,8 @@ def why_not():
     """Why no machine can be had here; None: one can."""
     if os.geteuid() != 0:
         return "debootstrap and containers take root"
+    if not os.access("/sys/fs/cgroup", os.W_OK):
+        return "control groups cannot be made here"
     tried = subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "mount", "-t", "proc", "proc", "/proc"], capture_output=True, text=True)
     return "namespaces are not allowed here: " + tried.stderr.strip() if tried.returncode else None
 
@@ -68,7 +70,11 @@ class Machine:
         # One at a time, since containers without a manager outside share a control group, and would mix their services.
         self.lock = open("/run/lock/flametree-test-machine", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        self.top = tempfile.mkdtemp(prefix="flametree-machine-", dir=FOLDER if os.path.isdir(FOLDER) else None)
+        os.makedirs(FOLDER, exist_ok=True)
+        for name in os.listdir(FOLDER):
+            if name.startswith("flametree-machine-"):  # of a test that was killed
+                shutil.rmtree(os.path.join(FOLDER, name), ignore_errors=True)
+        self.top = tempfile.mkdtemp(prefix="flametree-machine-", dir=FOLDER)
         self.root = os.path.join(self.top, "root")
         self.process = None
         try:

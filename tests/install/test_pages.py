@@ -9,7 +9,7 @@ import subprocess
 import certificates
 import pytest
 import yaml
-from flametree import TOP, await_
+from flametree import TOP, Flametree, await_, own_host
 from image import USER
 from machine import Machine, why_not
 from test_compose import DEPLOY
@@ -61,6 +61,36 @@ def test_commands_of_one_host_run_in_order(released, tmp_path):
             done.append(command)
         assert len(done) >= 20 and sum("backup" in command for command in done) == 1
         assert not os.path.exists(m.path("/usr/bin/flametree")) and os.path.exists(m.path("/etc/flametree/environment")) and os.listdir(m.path("/srv/copy"))
+
+
+def test_a_proxy_as_the_page_has_it(tmp_path):
+    """nginx with the page's own lines, but for addresses and files."""
+    lines, = re.findall(r"```nginx\n(.*?)```", page("one-host.md"), re.S)
+    authority, host = certificates.Authority(tmp_path), own_host()
+    authority.sign(NAME, NAME)
+    with Flametree("--server.hosts", NAME) as f:
+        replaced = {"listen 443": "listen %s:8443" % host, "http://127.0.0.1:4040": f.url, "/etc/nginx/%s.crt" % NAME: authority.path(NAME + ".pem"), "/etc/nginx/%s.key" % NAME: authority.path(NAME + ".key")}
+        for written, here in replaced.items():
+            assert written in lines
+            lines = lines.replace(written, here)
+        temporary = "".join("%s_temp_path %s/%s;\n" % (kind, tmp_path, kind) for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (tmp_path / "nginx.conf").write_text("daemon off;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n" % (tmp_path, temporary, lines))
+        proxy = subprocess.Popen(["/usr/sbin/nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+        def curl(*args):
+            done = subprocess.run(["curl", "-s", "--noproxy", "*", "--cacert", authority.path("ca.pem"), "--connect-to", "%s:443:%s:8443" % (NAME, host), *args], capture_output=True, text=True)
+            assert proxy.poll() is None, proxy.stdout.read()
+            return done
+        try:
+            await_("the proxy", lambda: curl("https://%s/ready" % NAME).returncode == 0)
+            pushed = curl("--fail", "--data-binary", "main;work 12", "-H", "X-Scope-OrgID: somebody", "https://%s/ingest?name=shop&from=now&until=now" % NAME)
+            assert pushed.returncode == 0 and pushed.stdout == "", pushed
+            assert sum(f.server().stacks("shop").values()) == 12 * 10**7
+            # As a browser of the page itself asks.
+            assert "<html" in curl("--fail", "-H", "Origin: https://" + NAME, "-H", "Sec-Fetch-Site: same-origin", "https://%s/" % NAME).stdout.lower()
+        finally:
+            proxy.terminate()
+            proxy.communicate()
 
 
 def test_what_the_page_of_one_host_says_of_the_unit():
