@@ -366,6 +366,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri.podsandboxer", "io.containerd.sna
 """
 
 # Limits of groups of pods would need a whole tree of groups; those of containers are set. What is not quick by itself is made so.
+# Images stay however full the disk is: there is no registry to pull them from again.
 KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
@@ -389,6 +390,8 @@ nodeStatusUpdateFrequency: 2s
 nodeStatusReportFrequency: 10s
 nodeLeaseDurationSeconds: 6
 serializeImagePulls: false
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
 registerNode: true
 evictionHard: {{memory.available: "100Mi", nodefs.available: "1%", imagefs.available: "1%"}}
 """

@@ -75,7 +75,7 @@ class Load:
         assert got.given_up == 0, "%d pushes were given up: %s" % (got.given_up, got.phases)
         assert got.counted == got.acknowledged, "%d profiles were acknowledged and %d are there" % (got.acknowledged, got.counted)
         partial = sum(phase.partial + phase.refused for phase in got.phases)
-        assert incomplete is None or partial <= incomplete, "%d answers were incomplete or refused: %s" % (partial, got.phases)
+        assert incomplete is None or partial <= incomplete, "%d answers were incomplete or refused: %s" % (partial, [(phase.name, phase.said) for phase in got.phases if phase.said])
         return {phase.name: phase for phase in got.phases}
 
 
