@@ -33,6 +33,7 @@ PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.
 PROGRAMS = ("flametree", "curl", "deploy/", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3", "helm ", "kubectl ", "aws ", "gcloud ", "docker ", "sudo ", "apt")
 
 BUILDS = "it builds for minutes; tests/run does it. That its presets and targets exist: test_presets_targets_and_fault_points_exist"
+RELEASES = "it builds for minutes; tests/install packs a build that is there, twice, and compares"
 OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
 FAULTY = "it dies or refuses on purpose; tests/system/test_kill_points.py does so at every point"
 WRITES = "it writes a page of the repository; test_docs.py compares what it would write"
@@ -47,6 +48,10 @@ NOT_HERE = {
     "deploy/cluster": "the same",
     "deploy/cluster --stop": "the same",
     "tests/run": "it runs this test",
+    "deploy/release": RELEASES,
+    "git checkout v0.1.0": RELEASES,
+    "deploy/release --out again": RELEASES,
+    "diff again/SHA256SUMS SHA256SUMS": RELEASES,
     "tests/bench/run": "it measures for many minutes and needs a machine of its own",
     "cmake --preset asan": BUILDS,
     "cmake --build build/asan --target flametree unit.model.tree": BUILDS,
