@@ -294,6 +294,13 @@ class Kube:
         return found["items"]
 
     def environment(self):
+        """In its PATH are kubectl and helm."""
+        folder = os.path.join(self.folder, "bin")
+        if not os.path.exists(folder):
+            os.mkdir(folder)
+            for name, command in (("kubectl", build.program("kube") + " kubectl"), ("helm", build.program("helm"))):
+                self.write("bin/" + name, '#!/bin/sh\nexec %s "$@"\n' % command)
+                os.chmod(os.path.join(folder, name), 0o755)
         return {**os.environ, "KUBECONFIG": self.config, "HELM_CACHE_HOME": os.path.join(self.folder, "helm"), "HELM_CONFIG_HOME": os.path.join(self.folder, "helm"),
                 "HELM_DATA_HOME": os.path.join(self.folder, "helm"), "PATH": os.path.join(self.folder, "bin") + ":" + os.environ["PATH"]}
 
@@ -421,12 +428,6 @@ COREFILE = """.:%(port)d {
 def main():
     """A cluster for hands."""
     with Kube() as kube, Store() as store:
-        os.mkdir(os.path.join(kube.folder, "bin"))
-        for name in ("kubectl", "helm"):
-            path = os.path.join(kube.folder, "bin", name)
-            with open(path, "w") as f:
-                f.write("#!/bin/sh\nexec %s\n" % ('%s kubectl "$@"' % build.program("kube") if name == "kubectl" else '%s "$@"' % build.program("helm")))
-            os.chmod(path, 0o755)
         env = {**kube.environment(), "S3_ENDPOINT": store.url, "S3_BUCKET": store.bucket("hands"), "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key}
         return subprocess.run(sys.argv[1:] or [shutil.which("bash") or "sh"], env=env).returncode
 
