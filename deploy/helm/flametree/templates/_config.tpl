@@ -56,6 +56,11 @@
 {{- $out := dict "server" $server "admin" (dict "listen" ":4042") "auth" (dict "multitenancy_enabled" $v.multitenancy) "runtime_config" (dict "file" (list "/config/overrides/overrides.yaml")) -}}
 {{- if $internal -}}{{- $_ := set $out "internal" $internal -}}{{- end -}}
 {{- $out = merge $out (include "flametree.storageSections" . | fromJson) -}}
+{{- /* With the log in the store a push waits half a second for its object, and holds a thread meanwhile: 64 of them, which are enough
+for a disk, would take 128 pushes a second. Threads begin when they are needed. */ -}}
+{{- if and (eq $v.log "object") (has .role (list "distributor" "ingester")) -}}
+{{- $_ := set $out "lanes" (dict (eq .role "distributor" | ternary "public_width" "ingester_width") 512) -}}
+{{- end -}}
 {{- if not $one -}}
 {{- $_ := set $out "cluster" (dict "ingesters" (list (include "flametree.members" (dict "root" .root "role" "ingester"))) "queriers" (list (include "flametree.members" (dict "root" .root "role" "querier"))) "compactors" (list (include "flametree.members" (dict "root" .root "role" "compactor")))) -}}
 {{- end -}}
