@@ -75,10 +75,21 @@ static bool is_before_all(const struct reconciling *s, const struct registered *
     return list->n > 0;
 }
 
+static bool is_listed(const struct registered *list, id128 stream)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (id128_eq(list->v[i].stream, stream)) return true;
+    }
+    return false;
+}
+
 // The first streams of the list that nobody speaks for. Those of a node that is missing by its name
-// are not told one by one.
+// are not told one by one. What was not registered yet in `before`, the list of before the
+// question, has no rows that it must show (streams.h): its process may have started while another
+// one was waited for.
 static size_t find_unserved(struct reconciling *s, const struct registered *list,
-                            const struct registered_stream **v, size_t max)
+                            const struct registered *before, const struct registered_stream **v,
+                            size_t max)
 {
     const struct fetched *f = &s->a->fetched;
     size_t n = 0;
@@ -87,6 +98,7 @@ static size_t find_unserved(struct reconciling *s, const struct registered *list
         if (!may_have(s, o) || fetch_serves(f, o->stream) || fetch_serves(f, o->directory))
             continue;
         if (o->node.n && fetch_lacks(f, o->node)) continue;
+        if (list != before && !is_listed(before, o->stream)) continue;
         v[n++] = o;
     }
     return n;
@@ -162,8 +174,10 @@ static bool has_time(const struct answer *a)
 // again, a moment later. A stream that nobody speaks for may just have ended, so it is looked up
 // again first. Without a list the store is missing, which the snapshot says as well. An ingester
 // that is away and has none of these streams is not missed.
-static bool check_streams(struct reconciling *s, const struct registered *list, bool *wait, err *e)
+static bool check_streams(struct reconciling *s, const struct registered *before, bool *wait,
+                          err *e)
 {
+    const struct registered *list = before;
     struct answer *a = s->a;
     struct streams *streams = a->querier->streams;
     struct req *r = &a->x->req;
@@ -173,7 +187,7 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
     *wait = false;
     if (!v) return arena_fail(a->arena, e);
     streams_answered(streams, list, serves, &a->fetched);
-    if (find_unserved(s, list, v, UNSERVED_MAX) == 0) {
+    if (find_unserved(s, list, before, v, UNSERVED_MAX) == 0) {
         streams_keep(streams);
         return true;
     }
@@ -181,7 +195,7 @@ static bool check_streams(struct reconciling *s, const struct registered *list, 
         if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
         return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
     }
-    size_t n = find_unserved(s, list, v, UNSERVED_MAX);
+    size_t n = find_unserved(s, list, before, v, UNSERVED_MAX);
     bool patient = has_time(a);
     int64_t since = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
