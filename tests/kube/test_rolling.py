@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster under load gets the next chart and program, and the ones of before again: all that agents push counts once, and no answer lacks anything."""
+import os
 import time
 
 from cluster import CHART, PREVIOUS
-from load import RATE, Load, told
+from load import Load, told
 from release import report
 
+RATE = int(os.environ.get("FLAMETREE_KUBE_RATE", "500"))  # pushes a second
 CALM_SECONDS = 10
 
 
@@ -18,7 +20,7 @@ def versions(one):
 
 
 def test_a_rolling_upgrade_and_a_rollback_lose_nothing_and_no_answer_lacks_anything(busy):
-    with Load(busy, "roll") as load:
+    with Load(busy, "roll", rate=RATE) as load:
         load.go_on(busy)
         load.phase("calm")
         time.sleep(CALM_SECONDS)  # a measurement, not a wait
