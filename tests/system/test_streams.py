@@ -107,6 +107,27 @@ def test_a_stream_whose_node_vanished_is_named_until_its_loss_is_accepted(cluste
     await_("answers to be exact", lambda: exactness(s, service) == ("exact", PODS))
 
 
+def test_a_stream_that_begins_while_a_question_waits_is_not_missed():
+    c, service = Cluster(), unique()
+    c["querier"].args += ["--querier.wait_for_streams=10m", "--server.request_timeout=10m"]
+    with c, ThreadPoolExecutor(1) as pool:
+        push(c.server(), service)
+        with unlisted(c) as (f, d):
+            push(d.server(), service)
+            f.kill()
+        gone = registered(c["ingester-1"], "newcomer")
+        asked = pool.submit(exactness, c.server(), service)
+        await_("the question to wait", lambda: c["querier"].metric('flametree_lane_jobs{lane="querier.public"}') == 1)
+        with Flametree("--internal.listen", c.host + ":0", "--server.id", "late", "--storage.dir", os.path.join(c.folder, "data/store"), program="flametree-ingester") as late:
+            assert registered(late, "late")
+            late.kill()
+        assert not asked.done()
+        for stream in gone:
+            assert cli(c["ingester-1"], "forget", "--accept-loss", stream["stream"]).returncode == 0
+        assert asked.result(120) == ("exact", PODS)
+        assert registered(c["ingester-1"], "late")
+
+
 def test_an_ingester_that_ended_is_not_missed_though_lists_have_it(cluster):
     """Its rows are in the store, and its registrations are taken back: nothing is missing. The lists of the others need not change at once."""
     s, service = cluster.server(), unique()
