@@ -105,7 +105,8 @@ static void put_text(struct buf *b, const struct fleet *f, const struct sizes *s
     put_row(b, "room to have in the store", s->all,
             "a quarter more than the sum; compactor.store_bytes");
     put_row(b, "log of all ingesters", s->log, "on their disks");
-    put_row(b, "heads of all ingesters", s->head, "of memory, of what is not flushed yet");
+    put_row(b, "heads of all ingesters", s->head,
+            "of memory, for profiles that are not flushed yet");
     put_row(b, "pushed a second", s->received_s, "of uncompressed pprof");
     buf_printf(
         b,

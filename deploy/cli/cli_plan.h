@@ -26,7 +26,7 @@ struct sizes {
     double days;
     double all;
     double log;
-    // What the roles need together, without room for a peak or a restart.
+    // Needs of all pods of a role together. Room for peaks and restarts is not in them.
     double received_s;  // bytes of uncompressed pprof a second
     double push_cores;  // of distributors, and once more of ingesters
     double query_cores;

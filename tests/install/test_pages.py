@@ -35,21 +35,21 @@ def test_commands_of_one_host_run_in_order(released, tmp_path):
     with Machine({"/release": str(released)}) as m:
         authority = certificates.Authority(tmp_path)
         authority.sign(NAME, NAME)
-        work = m.path("/root/work")
+        work = m.path("/root/clone")
         os.makedirs(work)
         for n in os.listdir(released):
             os.symlink("/release/" + n, os.path.join(work, n))
-        for made, there in ((NAME + ".pem", "/root/work/%s.crt" % NAME), (NAME + ".key", "/root/work/%s.key" % NAME), ("ca.pem", "/usr/local/share/ca-certificates/test.crt")):
+        for made, there in ((NAME + ".pem", "/root/clone/%s.crt" % NAME), (NAME + ".key", "/root/clone/%s.key" % NAME), ("ca.pem", "/usr/local/share/ca-certificates/test.crt")):
             shutil.copy(authority.path(made), m.path(there))
         m.run("update-ca-certificates")
         with open(m.path("/etc/hosts"), "a") as f:
             f.write("127.0.0.1 %s\n" % NAME)
-        with open(m.path("/root/work/bucket.yaml"), "w") as f:
+        with open(m.path("/root/clone/bucket.yaml"), "w") as f:
             f.write(settings[1])
         done = []
         for command in commands("one-host.md"):
             def run():
-                return m.run("sh", "-c", "cd /root/work && " + command, check=False)
+                return m.run("sh", "-c", "cd /root/clone && " + command, check=False)
             if command.startswith("flametree query"):
                 await_("the profile of the server itself", lambda: run().stdout.strip(), 60, 0.2)
             end = run()
@@ -57,7 +57,7 @@ def test_commands_of_one_host_run_in_order(released, tmp_path):
             if "tls.key" in command:  # as the reader writes them then
                 with open(m.path("/etc/flametree/flametree.yaml"), "w") as f:
                     f.write(settings[0])
-                m.run("flametree", "config", "check", "/root/work/bucket.yaml")
+                m.run("flametree", "config", "check", "/root/clone/bucket.yaml")
             done.append(command)
         assert len(done) >= 20 and sum("backup" in command for command in done) == 1
         assert not os.path.exists(m.path("/usr/bin/flametree")) and os.path.exists(m.path("/etc/flametree/environment")) and os.listdir(m.path("/srv/copy"))
