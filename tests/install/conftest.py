@@ -16,7 +16,7 @@ def released(tmp_path_factory):
 def released_again(released, tmp_path_factory):
     time.sleep(1.1)  # the clock of archives counts seconds
     folder = tmp_path_factory.mktemp("again")
-    release.make(folder, "--build", release.RELEASE, umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", USER="somebody", HOME="/nonexistent")
+    release.make(folder, "--build", release.RELEASE, umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", USER="somebody", HOME=str(tmp_path_factory.mktemp("home")))
     return folder
 
 
