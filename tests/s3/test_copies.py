@@ -178,4 +178,4 @@ def test_wrong_places_are_refused(service, tmp_path):
         said = tool("backup", source, bucket_url("x", "no-such-bucket"), status=1, env=pair)
         assert "NoSuchBucket" in said, said
         said = tool("backup", source, tmp_path / "y", status=1, env={**pair, "AWS_SECRET_ACCESS_KEY": "wrong"})
-        assert "the secret key is wrong" in said and service.secret_key not in said, said
+        assert "AWS_SECRET_ACCESS_KEY is wrong" in said and service.secret_key not in said, said
