@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "model/losses.h"
 
 #define PROFILE_NONE UINT32_MAX
 
@@ -98,4 +99,5 @@ struct profile {
     str language_hint;     // the first string that suggests a language; empty if none
     size_t encoded_bytes;  // size of the uncompressed input
     uint32_t cut_count;    // samples whose stacks were too deep and were cut by the distributor
+    struct losses losses;  // what the decoder and limits left out or mended
 };

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// losses.h - the parts of a file that are not stored as the file has them, counted by reason.
+//
+// Value is conserved: what a file holds is stored, or it is told. A decoder that can read a value
+// keeps it: a stack that is not in the file becomes the frame STACK_UNKNOWN_NAME (model/marks.h), a
+// name that cannot be read is mended. Only what has no value that could be read is left out. Both
+// are counted here, one for each sample or, in text, each line:
+//
+//     left out    nothing of it is stored
+//     mended      its value is stored; its stack, name, time or labels differ from the file's
+//
+// Decoders and limits count in profile.losses (model/profile.h); the distributor tells the counts
+// in its metrics, its log and its answers. Pure; the zero value counts nothing.
+#pragma once
+
+#include "base/base.h"
+
+//     X(id, name in metrics and logs, whether its value is stored, what a person reads)
+#define LOSSES(X)                                                                                 \
+    X(BAD_LINE, "bad_line", false, "lines that are no stack with a number")                       \
+    X(BAD_SAMPLE, "bad_sample", false, "samples whose values cannot be read")                     \
+    X(UNKNOWN_STACK, "unknown_stack", true, "samples whose stack is not in the file")             \
+    X(UNKNOWN_FRAME, "unknown_frame", true, "samples with a frame that is not in the file")       \
+    X(UNCLOSED_FRAME, "unclosed_frame", true, "frames that never end; they end with the profile") \
+    X(UNORDERED_TIME, "unordered_time", true, "samples out of order; they were sorted by time")   \
+    X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
+    X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
+      "samples beyond the limit; their stacks were left out")                                     \
+    X(LABELS_LIMIT, "labels_limit", true, "labels beyond the limit; they were left out")
+
+enum loss {
+#define X(id, name, stored, text) LOSS_##id,
+    LOSSES(X)
+#undef X
+    LOSS_COUNT
+};
+
+struct losses {
+    uint64_t count[LOSS_COUNT];
+};
+
+const char *loss_name(enum loss why);
+const char *loss_text(enum loss why);
+
+// Whether the values of what is counted under this reason are stored.
+bool loss_is_stored(enum loss why);
+
+static inline void losses_add(struct losses *l, enum loss why, uint64_t n)
+{
+    assert(why < LOSS_COUNT);
+    l->count[why] += n;
+}
+
+// Adds the counts of one to those of another.
+void losses_merge(struct losses *to, const struct losses *from);
