@@ -587,6 +587,7 @@ static bool run_upload(struct upload *u, err *e)
 const char *ingest_too_large(void *self, struct http_exchange *x)
 {
     (void)self;
+    request_expect(x->req.tenant);
     str values[] = {str_of(discard_name(DISCARD_BODY_SIZE_LIMIT)), x->req.tenant};
     metric_add_set(&distributor_discarded_samples, values, 1);
     metric_add_set(&distributor_discarded_bytes, values, x->body_max);

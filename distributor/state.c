@@ -67,6 +67,19 @@ static void lost(void *arg, enum discard_reason why, size_t bytes)
     }
 }
 
+// All reasons at a tenant's first request. The last one is there if all are, so a request asks for
+// one in general.
+void request_expect(str tenant)
+{
+    str last[] = {str_of(discard_name((enum discard_reason)(DISCARD_REASON_COUNT - 1))), tenant};
+    if (metric_has_set(&distributor_discarded_bytes, last)) return;
+    for (int i = 0; i < DISCARD_REASON_COUNT; i++) {
+        str values[] = {str_of(discard_name((enum discard_reason)i)), tenant};
+        if (!metric_expect_set(&distributor_discarded_samples, values)) return;
+        if (!metric_expect_set(&distributor_discarded_bytes, values)) return;
+    }
+}
+
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
                    const char *protocol, err *e)
 {
@@ -79,6 +92,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .begun_mono_ns = clock_mono_ns(),
     };
     assert(q->limits && req->tenant.n > 0);
+    request_expect(req->tenant);
     pipeline_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
     q->admission = (struct admission){
         .a = &req->arena,

@@ -47,6 +47,10 @@ bool request_send(struct request *q, err *e) MUST_CHECK;
 // tenth, counted from the request's begin. The loop waits, not this thread.
 void request_delay(const struct request *q, struct http_exchange *x);
 
+// Makes the counters of what a tenant loses exist, so that its first loss is a rise (sys/metric.h).
+// request_begin does; also for requests that are refused before.
+void request_expect(str tenant);
+
 // Logs a request that was refused before it got here.
 void request_refused(struct distributor_state *self, const struct http_exchange *x,
                      const char *protocol, const err *e);

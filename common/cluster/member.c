@@ -63,6 +63,8 @@ static void on_print(void *arg)
         const struct member *k = &m->v[i].member;
         const str labels[] = {str_of(member_kind_names[k->kind]), k->id};
         metric_set_real(&cluster_member_alive, labels, k->alive ? 1.0 : 0.0);
+        (void)metric_expect_set(&cluster_deaths, labels);
+        (void)metric_expect_set(&cluster_calls_failed, labels);
         alive += k->alive;
         unready += k->alive && k->unready;
     }

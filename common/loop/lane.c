@@ -298,6 +298,7 @@ struct lane *lane_new(const struct lane_options *o, err *e)
         buckets *= 2;
     l->buckets = mem_must(buckets * sizeof *l->buckets);
     l->bucket_mask = buckets - 1;
+    (void)metric_expect_to(&loop_lane_refused, str_of(l->name));
     metric_on_print(on_print, l);
     return l;
 }

@@ -38,6 +38,15 @@ static struct hook {
 } hooks[HOOKS_MAX];
 static size_t hook_count;
 
+static void expect_values(struct metric *m)
+{
+    str rest = str_of(m->expected ? m->expected : "");
+    while (rest.n > 0) {
+        str value = str_split(rest, ' ', &rest);
+        if (value.n) (void)metric_expect_to(m, value);
+    }
+}
+
 void metric_register(struct metric *const *table, size_t n)
 {
     lock_take(&metric_lock);
@@ -51,6 +60,8 @@ void metric_register(struct metric *const *table, size_t n)
         table_count++;
     }
     lock_give(&metric_lock);
+    for (size_t i = 0; i < n; i++)
+        expect_values(table[i]);
 }
 
 static bool cell_is(const struct metric_cell *c, str value)
@@ -136,6 +147,16 @@ void metric_add_to(struct metric *m, str label_value, uint64_t n)
 {
     assert(m->kind != METRIC_HISTOGRAM);
     add(cell_of(m, label_value), n);
+}
+
+bool metric_expect_to(struct metric *m, str label_value)
+{
+    assert(m->kind == METRIC_COUNTER && m->label[0] && !metric_has_sets(m));
+    if (cell_find(m, label_value, 0)) return true;
+    uint32_t n = atomic_load_explicit(&m->cell_count, memory_order_acquire);
+    if (n >= METRIC_CELLS / 2) return false;
+    add(cell_of(m, label_value), 0);
+    return true;
 }
 
 void metric_set(struct metric *m, int64_t v)

@@ -13,6 +13,12 @@
 //     COUNTER(refused, "flametree_x_refused_total", "reason,tenant", "...")      several labels
 //     REAL(limits, "flametree_limits_overrides", "limit_name,tenant", "...")     a gauge of doubles
 //
+//     FAILURES(reloads, "flametree_x_reloads_total", "result", "refused", "...")    a counter
+//
+// The values of a row FAILURES exist with 0 from the start, each followed by a space or the end: a
+// counter that is born with 1 never rose, as Prometheus sees it, so no alert would tell the first
+// event. Values that are known later have metric_expect_to and metric_expect_set.
+//
 // and the build makes its metrics.h and metrics.c from them (metric_rows.{h,c}.in). Names follow
 // flametree_<service>_<thing>_<unit>. A label has at most METRIC_CELLS values; further ones count
 // as "other". With several labels each combination of values is a cell, made at first use. When
@@ -22,11 +28,16 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/err.h"
 
 #define METRIC_CELLS   64
 #define METRIC_BUCKETS 20
 #define METRIC_SETS    2048
 #define METRIC_LABELS  3  // most labels of a row
+
+// The codes of errors, as the values of a row FAILURES.
+#define METRIC_CODE(name, number, text, status) text " "
+#define METRIC_CODES                            ERR_CODES(METRIC_CODE)
 
 enum metric_kind {
     METRIC_COUNTER,
@@ -46,7 +57,8 @@ struct metric_cell {
 
 struct metric {
     const char *name;
-    const char *label;  // "" = none
+    const char *label;     // "" = none
+    const char *expected;  // its values that exist from the start; or NULL
     const char *help;
     enum metric_kind kind;
     _Atomic uint32_t cell_count;
@@ -66,6 +78,15 @@ void metric_set_to(struct metric *m, str label_value, int64_t v);
 // memory for a new combination it is not counted.
 void metric_add_set(struct metric *m, const str *values, uint64_t n);
 void metric_set_real(struct metric *m, const str *values, double v);  // also with one label or none
+
+// Makes a value of a counter exist with 0 before it is added to for the first time. A counter that
+// is born with 1 never rose, as Prometheus sees it, so no alert would tell the first event. Takes
+// at most half of the room for values, so that expected ones cannot turn counted ones into "other".
+// True if the value exists now. metric_has_set only looks; neither takes a lock where the value is
+// there or the room is used up.
+bool metric_expect_to(struct metric *m, str label_value);
+bool metric_expect_set(struct metric *m, const str *values);
+bool metric_has_set(struct metric *m, const str *values);
 
 // No combination of values is printed any more until it is set or added to again.
 void metric_forget_sets(struct metric *m);

@@ -28,7 +28,7 @@ struct metric_set {
 // A slot is stored (release) under the lock; a thread that loads it (acquire) sees the whole set.
 struct metric_sets {
     _Atomic(struct metric_set *) slots[SLOTS];
-    uint32_t count;  // under the lock
+    _Atomic uint32_t count;  // changes under the lock
 };
 
 bool metric_has_sets(const struct metric *m)
@@ -110,23 +110,37 @@ static struct metric_set *make(uint64_t hash, const str *values, size_t n)
     return s;
 }
 
+static bool has_room(struct metric_sets *sets, uint32_t room)
+{
+    return atomic_load_explicit(&sets->count, memory_order_relaxed) < room;
+}
+
 // The set of these values if it exists or may be made: `room` combinations may exist then.
 static struct metric_set *take(struct metric_sets *sets, const str *values, size_t n, uint32_t room)
 {
     size_t slot = 0;
     uint64_t hash = hash_of(values, n);
     struct metric_set *s = find(sets, hash, values, n, &slot);
-    if (s) return s;
+    if (s || !has_room(sets, room)) return s;
     lock_take(&metric_lock);
     // Again under the lock: another thread may have made it since.
     s = find(sets, hash, values, n, &slot);
-    if (!s && sets->count < room) {
+    if (!s && has_room(sets, room)) {
         s = make(hash, values, n);
-        if (s) sets->count++;
+        if (s) atomic_fetch_add_explicit(&sets->count, 1, memory_order_relaxed);
         atomic_store_explicit(&sets->slots[slot], s, memory_order_release);
     }
     lock_give(&metric_lock);
     return s;
+}
+
+// The values as they are kept; v has room for METRIC_LABELS.
+static void fit_values(const str *values, size_t n, str *v)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool fits = values[i].n <= VALUE_MAX && str_utf8(values[i]) && !has_nul(values[i]);
+        v[i] = fits ? values[i] : S("other");
+    }
 }
 
 // NULL without memory.
@@ -137,10 +151,7 @@ static struct metric_set *set_of(struct metric *m, const str *values)
     if (!sets) return NULL;
     size_t n = label_count(m);
     str v[METRIC_LABELS] = {{0}};
-    for (size_t i = 0; i < n; i++) {
-        bool fits = values[i].n <= VALUE_MAX && str_utf8(values[i]) && !has_nul(values[i]);
-        v[i] = fits ? values[i] : S("other");
-    }
+    fit_values(values, n, v);
     struct metric_set *s = take(sets, v, n, METRIC_SETS);
     if (s) return s;
     for (size_t i = 1; i < n; i++)
@@ -158,6 +169,30 @@ void metric_add_set(struct metric *m, const str *values, uint64_t n)
     if (!s) return;
     atomic_fetch_add_explicit(&s->sum, (int64_t)n, memory_order_relaxed);
     atomic_store_explicit(&s->shown, true, memory_order_release);
+}
+
+static struct metric_set *take_expected(struct metric *m, const str *values, uint32_t room)
+{
+    assert(m->kind == METRIC_COUNTER && metric_has_sets(m));
+    struct metric_sets *sets = sets_of(m);
+    if (!sets) return NULL;
+    size_t n = label_count(m);
+    str v[METRIC_LABELS] = {{0}};
+    fit_values(values, n, v);
+    return take(sets, v, n, room);
+}
+
+bool metric_has_set(struct metric *m, const str *values)
+{
+    return take_expected(m, values, 0) != NULL;
+}
+
+bool metric_expect_set(struct metric *m, const str *values)
+{
+    struct metric_set *s = take_expected(m, values, METRIC_SETS / 2);
+    if (!s) return false;
+    atomic_store_explicit(&s->shown, true, memory_order_release);
+    return true;
 }
 
 void metric_set_real(struct metric *m, const str *values, double v)

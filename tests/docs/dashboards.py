@@ -210,7 +210,8 @@ def panel(p, number, x, y, width, height):
     out = {
         "id": number, "type": p["kind"], "title": p["title"], "gridPos": {"x": x, "y": y, "w": width, "h": height},
         "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "fieldConfig": {"defaults": {"unit": p["unit"], "min": 0}, "overrides": []},
+        # Without a series there is nothing to count, so a panel says 0 and not that data is missing.
+        "fieldConfig": {"defaults": {"unit": p["unit"], "min": 0, "noValue": "0"}, "overrides": []},
         "targets": [{"refId": chr(ord("A") + i), "expr": of_pods(query), "legendFormat": legend} for i, (query, legend) in enumerate(p["queries"])],
     }
     if p.get("about"):

@@ -26,7 +26,19 @@ static struct metric reals = {.name = "t_limits",
                               .label = "limit_name",
                               .help = "Limits.",
                               .kind = METRIC_REAL};
-static struct metric *const table[] = {&labelled, &histogram, &counter, &pairs, &reals};
+static struct metric refusals = {.name = "t_refusals_total",
+                                 .label = "reason,tenant",
+                                 .help = "Refused.",
+                                 .kind = METRIC_COUNTER};
+static struct metric_cell by_code[METRIC_CELLS];
+static struct metric failures = {.name = "t_failures_total",
+                                 .label = "code",
+                                 .expected = "lost late ",
+                                 .help = "Failed.",
+                                 .kind = METRIC_COUNTER,
+                                 .cells = by_code};
+static struct metric *const table[] = {&labelled, &histogram, &counter, &pairs,
+                                       &reals,    &refusals,  &failures};
 
 static str print(struct buf *b)
 {
@@ -160,6 +172,44 @@ static void every_combination_of_several_labels_counts(void **state)
     buf_release(&b);
 }
 
+static void expected_values_exist_with_zero(void **state)
+{
+    (void)state;
+    assert_false(metric_has_set(&refusals, (str[]){S("rate"), S("a")}));
+    assert_true(metric_expect_set(&refusals, (str[]){S("rate"), S("a")}));
+    assert_true(metric_has_set(&refusals, (str[]){S("rate"), S("a")}));
+    metric_add_set(&refusals, (str[]){S("rate"), S("b")}, 2);
+    assert_true(metric_expect_set(&refusals, (str[]){S("rate"), S("b")}));
+    metric_register(table, COUNT(table));
+    struct buf b;
+    str text = print(&b);
+    assert_true(str_contains(text, S("# TYPE t_refusals_total counter\n"
+                                     "t_refusals_total{reason=\"rate\",tenant=\"a\"} 0\n"
+                                     "t_refusals_total{reason=\"rate\",tenant=\"b\"} 2\n")));
+    assert_true(str_contains(text, S("t_failures_total{code=\"lost\"} 0\n"
+                                     "t_failures_total{code=\"late\"} 0\n")));
+    buf_release(&b);
+}
+
+static void expected_values_leave_room_for_counted_ones(void **state)
+{
+    (void)state;
+    char tenant[32];
+    size_t expected = 0;
+    for (int i = 0; i < 2 * METRIC_SETS; i++) {
+        int n = snprintf(tenant, sizeof tenant, "tenant-%d", i);
+        expected += metric_expect_set(&refusals, (str[]){S("many"), str_make(tenant, (size_t)n)});
+    }
+    assert_int_equal(expected, METRIC_SETS / 2 - 2);  // two are there already
+    metric_add_set(&refusals, (str[]){S("many"), S("late")}, 1);
+    assert_true(metric_has_set(&refusals, (str[]){S("many"), S("late")}));
+    for (int i = 0; i < METRIC_CELLS; i++) {
+        int n = snprintf(tenant, sizeof tenant, "code-%d", i);
+        (void)metric_expect_to(&failures, str_make(tenant, (size_t)n));
+    }
+    assert_int_equal(atomic_load(&failures.cell_count), METRIC_CELLS / 2);
+}
+
 static void tenants_without_end_count_as_other(void **state)
 {
     (void)state;
@@ -198,6 +248,8 @@ int main(void)
         cmocka_unit_test(odd_values_count_as_other),
         cmocka_unit_test(values_may_be_computed_when_asked),
         cmocka_unit_test(every_combination_of_several_labels_counts),
+        cmocka_unit_test(expected_values_exist_with_zero),
+        cmocka_unit_test(expected_values_leave_room_for_counted_ones),
         cmocka_unit_test(tenants_without_end_count_as_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
