@@ -116,9 +116,10 @@ static bool name_away(struct reconciling *s, const struct registered_stream *con
     struct fetched *f = &s->a->fetched;
     for (size_t i = 0; i < f->away_count; i++) {
         const struct fetched_away *x = &f->away[i];
-        bool needed = false;
-        for (size_t k = 0; k < n && !needed; k++)
-            needed = str_eq(v[k]->node, x->member) || str_eq(v[k]->address, x->address);
+        size_t needed = 0;
+        for (size_t k = 0; k < n; k++)
+            needed += str_eq(v[k]->node, x->member) || str_eq(v[k]->address, x->address);
+        metric_add(&querier_missing_streams, needed);
         if (needed && !fetch_mark(s->a->arena, f, x->member, x->fault, e)) return false;
     }
     return true;
