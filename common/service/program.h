@@ -133,6 +133,9 @@ void doors_print(const struct program *p, struct buf *out);  // for ports.json
 
 // ---- storage.c: the store of objects, open while services run
 
+// Checks what the client of a bucket would say of its settings: names, addresses, files. Asks
+// nobody.
+bool storage_check_client(struct program *p, err *e) MUST_CHECK;
 bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
 void storage_close(struct program *p);
 

@@ -122,6 +122,7 @@ static bool check_list(struct members *m, enum member_kind kind, const char *key
 
 static bool check_cluster(const struct cluster_settings *c, err *e)
 {
+    if (!values_servers(str_of(c->dns_servers), e)) return err_wrap(e, "cluster.dns_servers");
     struct members *m = members_new(e);
     bool ok = m && check_list(m, MEMBER_INGESTER, "ingesters", c->ingesters, e) &&
               check_list(m, MEMBER_QUERIER, "queriers", c->queriers, e) &&
