@@ -49,6 +49,7 @@ struct front {
     _Atomic(struct router *) router;
     struct server *server;
     struct guard guard;
+    str prefix;      // of paths, which is taken away; without '/' at its end
     bool tells_all;  // has the pages that tell about all tenants
 };
 
@@ -115,6 +116,7 @@ struct program {
 
 // ---- program.c; all in the runner
 
+str program_path_prefix(const struct server_settings *s);
 bool program_open(struct program *p, err *e) MUST_CHECK;   // everything but the services
 bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then it is READY
 void program_reload_tls(struct program *p);                // logs the results

@@ -151,6 +151,7 @@ static bool check_server(const struct server_settings *s, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
     if (!values_address(str_of(s->listen), true, e)) return err_wrap(e, "server.listen");
     if (!check_hosts(s->hosts, e)) return false;
+    if (!values_path_prefix(str_of(s->path_prefix), e)) return err_wrap(e, "server.path_prefix");
     if (!values_id(str_of(s->id), ID_MAX, e)) return err_wrap(e, "server.id");
     if (!values_directory(s->data_dir, e)) return err_wrap(e, "server.data_dir");
     if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;

@@ -90,6 +90,25 @@ bool values_host_pattern(str text, err *e)
                    "'%.*s' is none of NAME, *.NAME and *: a host's name without port", STR(text));
 }
 
+bool values_path_prefix(str text, err *e)
+{
+    str rest = text;
+    bool ok = text.n == 0 || text.p[0] == '/';
+    if (ok && text.n) (void)str_split(rest, '/', &rest);
+    while (ok && rest.n) {
+        str part = str_split(rest, '/', &rest);
+        ok = part.n > 0 && !str_is(part, ".") && !str_is(part, "..");
+        for (size_t i = 0; i < part.n; i++) {
+            unsigned char c = (unsigned char)part.p[i];
+            ok = ok && (is_letter(c) || c == '-' || c == '_' || c == '.' || c == '~');
+        }
+    }
+    return ok || err_set(e, ERR_INVALID_ARGUMENT,
+                         "'%.*s' is no path such as /flametree: parts of letters of ASCII, digits, "
+                         "'-', '_', '.' and '~', each behind a '/'",
+                         STR(str_slice(text, 0, SHOWN_MAX)));
+}
+
 bool values_url(str text, err *e)
 {
     bool http = str_starts(text, S("http://"));

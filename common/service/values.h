@@ -16,6 +16,10 @@ bool values_address(str text, bool listener, err *e) MUST_CHECK;
 // A name, "*.name" or "*", without a port.
 bool values_host_pattern(str text, err *e) MUST_CHECK;
 
+// "", or "/path" of one or more parts, with or without a '/' at its end; nothing that a proxy could
+// write in another way.
+bool values_path_prefix(str text, err *e) MUST_CHECK;
+
 // "http://host", "https://host:port/path"
 bool values_url(str text, err *e) MUST_CHECK;
 
