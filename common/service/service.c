@@ -188,26 +188,24 @@ static int print_config_docs(const struct config *c)
     buf_paragraph(&out, "This page is printed by `flametree --print-config-docs` from the rows "
                         "that the program reads its settings by.");
     buf_byte(&out, '\n');
-    buf_paragraph(
-        &out,
-        "A setting `section.key` is a line `key: value` under `section:` in the "
-        "YAML file that `--config` names, a flag `--section.key=value`, or the "
-        "environment variable `FLAMETREE_SECTION_KEY`. A flag goes over the "
-        "environment, that over the file, that over the default. An unknown or "
-        "repeated key is an error with file and line; `--check-config` looks "
-        "without starting anything: also at addresses, lists of members, names, addresses and "
-        "keys of buckets, "
-        "directories and files of certificates, and for variables "
-        "`FLAMETREE_…` that nothing reads. A start only warns of those "
-        "(`config.unknown_variable`), with the nearest that is known. Bytes take "
-        "units (`64MiB`, `10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP "
-        "reads the file again: rows marked so take effect at once, others need a "
-        "restart and say so in the log. It also reads the files of certificates, "
-        "keys and authorities again, for connections to come; if they cannot be "
-        "used, the ones before stay and the log says why. A value of type YAML "
-        "is a list or map; flags and environment give it as YAML text. "
-        "`runtime_config.file` names files with limits of single tenants, by the "
-        "keys of section `limits`.");
+    buf_paragraph(&out, "A setting `section.key` is a line `key: value` under `section:` in the "
+                        "YAML file that `--config` names, a flag `--section.key=value`, or the "
+                        "environment variable `FLAMETREE_SECTION_KEY`. A flag goes over the "
+                        "environment, that over the file, that over the default. An unknown or "
+                        "repeated key is an error with file and line; `--check-config` looks "
+                        "without starting anything: also at addresses, lists of members, "
+                        "directories, buckets (names, addresses, keys) and files of "
+                        "certificates, and for variables "
+                        "`FLAMETREE_…` that nothing reads. A start only warns of those "
+                        "(`config.unknown_variable`), with the nearest that is known. Bytes take "
+                        "units (`64MiB`, `10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP "
+                        "reads the file again: rows marked so take effect at once, others need a "
+                        "restart and say so in the log. It also reads the files of certificates, "
+                        "keys and authorities again, for connections to come; if they cannot be "
+                        "used, the ones before stay and the log says why. A value of type YAML "
+                        "is a list or map; flags and environment give it as YAML text. "
+                        "`runtime_config.file` names files with limits of single tenants, by the "
+                        "keys of section `limits`.");
     config_print_markdown(c, &out);
     return print(&out);
 }
