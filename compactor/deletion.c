@@ -2,6 +2,7 @@
 #include "compactor/deletion.h"
 
 #include "base/fault.h"
+#include "codec/attime.h"
 #include "codec/json.h"
 #include "codec/url.h"
 #include "compactor/closing.h"
@@ -27,13 +28,25 @@ bool deletion_tenant(struct http_exchange *x, str *tenant, err *e)
                    STR(str_slice(*tenant, 0, 150)));
 }
 
-static bool read_ms(struct http_exchange *x, const char *name, uint64_t *ms, bool *given, err *e)
+// Digits are always milliseconds here. So a number of any size means what it always meant, and only
+// other texts are read as codec/attime.h has them.
+static bool read_ms(struct http_exchange *x, int64_t now_ns, const char *name, uint64_t *ms,
+                    bool *given, err *e)
 {
     str text = {0};
+    int64_t ns = 0;
+    err ignored = {0};
     *given = url_query(&x->req.arena, x->query, name, &text);
     if (!*given || (str_u64(text, ms) && *ms < (uint64_t)(INT64_MAX / NS_PER_MS))) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "%s is '%.*s', must be a Unix time in ms", name,
-                   STR(str_slice(text, 0, 100)));
+    bool digits = text.n > 0 && text.p[0] >= '0' && text.p[0] <= '9' && !str_contains(text, S("-"));
+    if (!digits && attime_parse(text, now_ns, &ns, &ignored) && ns >= 0) {
+        *ms = (uint64_t)(ns / NS_PER_MS);
+        return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "%s is '%.*s', must be a Unix time in ms, or such as 2024-01-31T09:30:00Z or "
+                   "now-1h",
+                   name, STR(str_slice(text, 0, 100)));
 }
 
 static bool read_range(struct http_exchange *x, int64_t now_ns, struct hide *h, err *e)
@@ -42,7 +55,9 @@ static bool read_range(struct http_exchange *x, int64_t now_ns, struct hide *h, 
     uint64_t end = 0;
     bool from = false;
     bool until = false;
-    if (!read_ms(x, "start", &start, &from, e) || !read_ms(x, "end", &end, &until, e)) return false;
+    if (!read_ms(x, now_ns, "start", &start, &from, e) ||
+        !read_ms(x, now_ns, "end", &end, &until, e))
+        return false;
     h->from_ns = from ? (int64_t)start * NS_PER_MS - 1 : FROM_ALWAYS;
     h->to_ns = until ? MIN((int64_t)end * NS_PER_MS, now_ns) : now_ns;
     return h->from_ns < h->to_ns ||

@@ -275,7 +275,7 @@ void work_print_page(struct work *w, struct buf *out)
     put_troubles(out, w);
     lock_give(&w->lock);
     buf_printf(out,
-               "<p>As of %s. <a href=\"/compactor/status\">As JSON</a>, <a "
-               "href=\"/compactor/duties\">duties</a>, <a href=\"/metrics\">metrics</a>\n</html>\n",
+               "<p>As of %s. <a href=\"compactor/status\">As JSON</a>, <a "
+               "href=\"compactor/duties\">duties</a>, <a href=\"metrics\">metrics</a>\n</html>\n",
                clock_text(text, now_ns));
 }

@@ -17,6 +17,7 @@
 #include "distributor/ingest_type.h"
 #include "distributor/metrics.h"
 #include "distributor/state.h"
+#include "intake/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,20 +125,56 @@ static enum format format_of(struct upload *u)
     return str_contains(type, S("multipart/form-data")) ? FORMAT_PPROF_MULTIPART : FORMAT_FOLDED;
 }
 
+// Absent, empty and 0 mean now.
+static bool read_time(struct upload *u, const char *key, int64_t *ns, err *e)
+{
+    str text = parameter(u, key);
+    *ns = u->q.in.now_ns;
+    if (text.n == 0) return true;
+    if (!attime_parse(text, u->q.in.now_ns, ns, e)) return err_wrap(e, "%s", key);
+    if (*ns == 0) *ns = u->q.in.now_ns;
+    return *ns > 0 || err_set(e, ERR_INVALID_ARGUMENT, "%s: '%.*s' is before 1970", key,
+                              STR(text_shown(text)));
+}
+
+// A range that ends before it begins has no right reading: which of the two is wrong?
+static bool read_range(struct upload *u, err *e)
+{
+    str from = parameter(u, "from");
+    str until = parameter(u, "until");
+    if (!read_time(u, "from", &u->from_ns, e) || !read_time(u, "until", &u->until_ns, e))
+        return false;
+    // Only times that were sent can contradict each other: `from` alone may be of a clock that is a
+    // little ahead.
+    if (u->from_ns <= u->until_ns || from.n == 0 || until.n == 0) return true;
+    int64_t ahead = 0;
+    int64_t newest = u->q.limits->reject_newer_than;
+    bool outside = newest > 0 && !__builtin_sub_overflow(u->from_ns, u->q.in.now_ns, &ahead) &&
+                   ahead >= newest;
+    return err_set(e, ERR_INVALID_ARGUMENT, "from: '%.*s' is after until '%.*s'%s",
+                   STR(text_shown(from)), STR(text_shown(until)),
+                   outside ? ", and outside of ingestion window" : "");
+}
+
 static bool read_parameters(struct upload *u, err *e)
 {
-    if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) return err_wrap(e, "name");
-    u->from_ns = attime_parse(parameter(u, "from"), u->q.in.now_ns);
-    u->until_ns = attime_parse(parameter(u, "until"), u->q.in.now_ns);
+    if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) {
+        discard_add(&u->q.in.discards, DISCARD_INVALID_LABELS, u->x->body.n);
+        return err_wrap(e, "name");
+    }
     // Later errors are logged with the service, so it is set as soon as the name is known.
+    str service = ingest_name_get(&u->name, LABEL_SERVICE);
+    u->q.in.service = service.n ? service : u->name.app;
+    if (!read_range(u, e)) {
+        count_malformed(u, e);
+        return false;
+    }
     u->spy = parameter(u, "spyName");
     if (u->spy.n == 0) u->spy = S("unknown");
     int64_t rate = 0;
     bool given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
     u->sample_rate = given ? rate : DEFAULT_SAMPLE_RATE;
     u->format = format_of(u);
-    str service = ingest_name_get(&u->name, LABEL_SERVICE);
-    u->q.in.service = service.n ? service : u->name.app;
     return arena_ok(u->a, e);
 }
 

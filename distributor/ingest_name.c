@@ -1,36 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ingest_name.c - parses the name parameter as Pyroscope's own parser does, odd corners included.
+// ingest_name.c - parses the name parameter as Pyroscope's own parser does, odd corners included,
+// but takes more characters than that.
 #include "distributor/ingest_name.h"
 
 #include "intake/text.h"
 
-// Bytes of the UTF-8 character at this place, for a message.
-static int character_size(str s, size_t at)
-{
-    size_t end = at + 1;
-    while (end < s.n && ((unsigned char)s.p[end] & 0xc0) == 0x80) {
-        end++;
-    }
-    return (int)(end - at);
-}
-
-static bool is_word(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
-}
-
-static bool check(str s, const char *what, const char *more, err *e)
+// `not` shows that somebody forgot something: an '=' before the brace is of a label without braces,
+// a ',' in a label's name of a pair without '='.
+static bool check(str s, const char *what, char not, err *e)
 {
     if (s.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "%s name is required", what);
-    for (size_t i = 0; i < s.n; i++) {
-        if (is_word(s.p[i]) || (s.p[i] && strchr(more, s.p[i]))) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "invalid %s name: %.*s: character is not allowed: '%.*s'", what,
-                       STR(text_shown(s)), character_size(s, i), s.p + i);
+    if (!str_utf8(s)) {
+        struct buf shown;
+        buf_init(&shown, NULL, 4096);
+        label_quote(text_shown(s), &shown);
+        err_set(e, ERR_INVALID_ARGUMENT, "invalid %s name: %.*s: it is not UTF-8", what,
+                STR(buf_view(&shown)));
+        buf_release(&shown);
+        return false;
     }
-    return true;
+    if (str_find(s, not ) == s.n) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "invalid %s name: %.*s: character is not allowed: '%c'",
+                   what, STR(text_shown(s)), not );
 }
 
 static void put(struct ingest_name *n, str key, str value)
@@ -56,7 +48,7 @@ static bool read_pairs(str s, struct ingest_name *n, err *e)
         s = str_slice(s, equals + 1, s.n);
         size_t end = MIN(str_find(s, ','), str_find(s, '}'));
         if (end == s.n) return true;  // no end: not a pair
-        if (!check(key, "label", "", e)) return false;
+        if (!check(key, "label", ',', e)) return false;
         str value = str_trim(str_slice(s, 0, end));
         if (str_is(key, LABEL_NAME)) {
             n->app = value;
@@ -79,7 +71,7 @@ bool ingest_name_parse(struct arena *a, str text, struct ingest_name *out, err *
     *out = (struct ingest_name){.app = str_trim(str_slice(text, 0, brace)),
                                 .labels = ARENA_ARRAY(a, label, pairs)};
     if (!out->labels) return arena_fail(a, e);
-    if (!check(out->app, "service", "/-", e)) return false;
+    if (!check(out->app, "service", '=', e)) return false;
     // put() compares with every earlier key, so the number of pairs is bounded; no client has so
     // many.
     if (pairs > 1000) {

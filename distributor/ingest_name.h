@@ -2,8 +2,9 @@
 //
 // ingest_name.h - the `name` of /ingest: "app.suffix{key=value, ...}".
 //
-// The application's name takes [A-Za-z0-9_./-], keys [A-Za-z0-9_.], values anything but ',' and
-// '}', without quoting. Spaces around each are left out. Of equal keys the last one counts. Text
+// It takes all names that a push takes, as far as they do not end what they are part of: an
+// application any UTF-8 without '{' and '=', keys any without ',', values any without ',' and '}'.
+// There is no quoting. Spaces around each are left out. Of equal keys the last one counts. Text
 // behind the closing brace is ignored; without that brace the last pair is ignored. Pure.
 #pragma once
 

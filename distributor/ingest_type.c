@@ -47,10 +47,25 @@ static const struct {
 #undef ROW
 };
 
+// Names of types are lower-case words. Where another text stands behind the last dot, as in "shop
+// 2.1" or "example.org/shop", the dot is one of the service's name.
+static bool may_be_type(str suffix)
+{
+    for (size_t i = 0; i < suffix.n; i++) {
+        char c = suffix.p[i];
+        if ((c < 'a' || c > 'z') && c != '_') return false;
+    }
+    return true;
+}
+
 bool ingest_type_of_app(str app, struct ingest_type *out, err *e)
 {
     size_t dot = str_rfind(app, '.');
     str suffix = dot < app.n ? str_slice(app, dot + 1, app.n) : S("cpu");
+    if (!may_be_type(suffix)) {
+        suffix = S("cpu");
+        dot = app.n;
+    }
     // A name without a dot is of CPU time, as the first SDKs sent it.
     for (size_t i = 0; i < COUNT(suffixes); i++) {
         if (!str_eq(suffixes[i].suffix, suffix)) continue;
@@ -60,7 +75,8 @@ bool ingest_type_of_app(str app, struct ingest_type *out, err *e)
     }
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "pyroscopeIngesterAdapter failed to convert metadata: unknown profile type: "
-                   "%.*s",
+                   "%.*s (what stands behind the last dot of name is the type; end the name in "
+                   ".cpu if the dot is part of the service's name)",
                    STR(text_shown(suffix)));
 }
 

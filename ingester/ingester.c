@@ -11,6 +11,7 @@
 #include "ingester/roll.h"
 #include "ingester/streams.h"
 #include "manifest/stream.h"
+#include "service/settings.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
@@ -140,6 +141,13 @@ static bool check_linger(const struct config *config, const struct ingester_conf
                    timeout / NS_PER_MS, c->log_linger / NS_PER_MS);
 }
 
+static bool no_store_for_log(err *e)
+{
+    return err_set(e, ERR_FAILED_PRECONDITION,
+                   "ingester.log is object, and there is no object store: set storage.kind, or "
+                   "storage.dir");
+}
+
 // A log that grew up to the reserve must open again after a crash. RocksDB may be writing its
 // buffers to the disk when pushes are refused, and writes them once more when it opens: twice
 // log_memory.
@@ -148,6 +156,10 @@ static bool check(const struct config *config, err *e)
     const struct ingester_config *c = config_section(config, "ingester");
     assert(c->stream_settle > (int64_t)STREAMS_SHARED_NS);  // its row has a bound
     if (!check_linger(config, c, e)) return false;
+    int64_t ignored = 0;
+    bool all_in_one =
+        config_other_duration(config, S("distributor"), S("append_timeout"), &ignored);
+    if (is_in_store(c) && !storage_is_set(config, all_in_one)) return no_store_for_log(e);
     if (!is_in_store(c) && strcmp(c->log, "local") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "ingester.log is '%s', but must be local or object",
                        c->log);
@@ -210,7 +222,7 @@ static struct wal *open_log(const struct ingester *in, err *e)
     bool in_store = is_in_store(ingester_settings(in));
     bool left = false;
     if (in_store && !in->process->store) {
-        err_set(e, ERR_FAILED_PRECONDITION, "ingester.log is object, and there is no object store");
+        (void)!no_store_for_log(e);
         return NULL;
     }
     if (!is_left(in, !in_store, &left, e)) return NULL;

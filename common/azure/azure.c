@@ -337,7 +337,8 @@ static bool set_all(struct s3 *s, struct azure *z, const struct azure_options *o
     str endpoint = first(o->endpoint, "AZURE_STORAGE_SERVICE_ENDPOINT", c.endpoint);
     return set_account(z, account, e) && set_container(s, o->container, e) &&
            set_endpoint(s, z->account, endpoint, c.suffix, e) &&
-           s3_set_prefix(s, "azure.prefix", o->prefix, e) && s3_connect(s, o->ca_file, e) &&
+           s3_set_prefix(s, "azure.prefix", o->prefix, e) &&
+           s3_connect(s, "azure.ca_file", o->ca_file, e) &&
            (z->creds = azure_creds_open(&o->keys, s->client, e));
 }
 

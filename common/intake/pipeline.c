@@ -73,7 +73,19 @@ static str service_of(const struct pipeline_item *item)
     return (str){0};
 }
 
-// The client's labels in order, with a service name.
+// A label that was sent twice with one value is one label. Sorted, equal names are neighbours; with
+// several values they stay, and validate_labels refuses them.
+static size_t drop_repeated(label *v, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && label_order(&v[kept - 1], &v[i]) == 0) continue;
+        v[kept++] = v[i];
+    }
+    return kept;
+}
+
+// The client's labels in order, each once, with a service name.
 static labels with_service(struct arena *a, const struct pipeline_item *item)
 {
     label *v = ARENA_ARRAY(a, label, item->label_count + 1);
@@ -88,7 +100,7 @@ static labels with_service(struct arena *a, const struct pipeline_item *item)
     }
     if (!named) v[n++] = (label){S(LABEL_SERVICE), S("unknown_service")};
     labels_sort(v, n);
-    return (labels){v, n};
+    return (labels){v, drop_repeated(v, n)};
 }
 
 // Asks the admission. A profile costs the tenant its uncompressed bytes and its labels.
@@ -133,9 +145,29 @@ static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
     return true;
 }
 
+// A time of 0 is none, and a negative one is no time at which a profile can have been taken. A
+// duration that is negative or ends beyond 64 bits says nothing, but the values do not depend on
+// it: then it is unknown, as if it had not been sent.
+static bool check_time(struct arena *scratch, struct profile *p, labels ls,
+                       enum discard_reason *why, err *e)
+{
+    int64_t end = 0;
+    if (p->time_ns < 0) {
+        *why = DISCARD_MALFORMED_PROFILE;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "the profile with labels '%s' has the time %lld ns (time_nanos), which is "
+                       "before 1970",
+                       text_labels(scratch, ls), (long long)p->time_ns);
+    }
+    if (p->duration_ns < 0 || __builtin_add_overflow(p->time_ns, p->duration_ns, &end))
+        p->duration_ns = 0;
+    return true;
+}
+
 static bool check(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
                   labels ls, enum discard_reason *why, err *e)
 {
+    if (!check_time(scratch, p, ls, why, e)) return false;
     if (!validate_profile(scratch, p, ls, in->limits, in->now_ns, why, e)) return false;
     return !text || validate_text(p, why, e);
 }

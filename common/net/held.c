@@ -175,7 +175,7 @@ static void slim(struct exchange *ex, struct mem_budget *budget)
     }
     arena_release(&x->req.arena);
     x->req.arena = small;
-    x->method = x->path = x->query = x->authority = x->peer = (str){0};
+    x->method = x->path = x->prefix = x->query = x->authority = x->peer = (str){0};
     x->req.tenant = x->req.log.tenant = (str){0};
     x->headers = (struct http_headers){0};
     x->route = NULL;

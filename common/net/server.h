@@ -44,8 +44,9 @@
 struct http_exchange {
     struct req req;
     str method;
-    str path;   // before '?', as sent
-    str query;  // after '?'
+    str path;    // before '?', as sent; an application may take a prefix away
+    str prefix;  // that it took away; empty: none
+    str query;   // after '?'
     str authority;
     str peer;          // address of the client
     unsigned version;  // 11 or 20

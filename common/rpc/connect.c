@@ -21,7 +21,8 @@ static bool encodings(struct http_exchange *x, struct rpc_call *c, err *e)
         c->body = ZSTD;
     } else if (sent.n > 0 && !str_is(sent, "identity")) {
         return err_set(e, ERR_UNIMPLEMENTED,
-                       "unknown compression \"%.*s\": supported encodings are gzip", STR(sent));
+                       "unknown compression \"%.*s\": supported encodings are " ENCODINGS,
+                       STR(sent));
     }
     c->gzip_answer = names_have(http_headers_get(&x->headers, "accept-encoding"), "gzip");
     return true;
@@ -199,7 +200,7 @@ bool connect_run(struct http_exchange *x, const struct rpc_call *c, err *e)
     if ((of_node && !is_whole(x, e)) || !run_method(x, c, e)) return false;
     x->status = 200;
     route_header(x, "content-type", str_of(c->type->text));
-    route_header(x, "accept-encoding", S("gzip"));
+    route_header(x, "accept-encoding", S(ENCODINGS));
     if (c->gzip_answer && !compress(x, e)) return false;
     if (of_node)
         route_header(x, PEER_SUM, peer_sum(&x->req.arena, S(""), S(""), buf_view(&x->out)));

@@ -45,9 +45,12 @@ bool grpc_head(struct http_exchange *x, struct rpc_call *c, err *e)
     str sent = http_headers_get(&x->headers, "grpc-encoding");
     if (str_is(sent, "gzip")) {
         c->body = GZIP;
+    } else if (str_is(sent, "zstd")) {
+        c->body = ZSTD;
     } else if (sent.n > 0 && !str_is(sent, "identity")) {
         return err_set(e, ERR_UNIMPLEMENTED,
-                       "unknown compression \"%.*s\": supported encodings are gzip", STR(sent));
+                       "unknown compression \"%.*s\": supported encodings are " ENCODINGS,
+                       STR(sent));
     }
     c->gzip_answer = names_have(http_headers_get(&x->headers, "grpc-accept-encoding"), "gzip");
     return timeout(x, e);
@@ -127,7 +130,7 @@ static void heads(struct http_exchange *x, const struct rpc_call *c)
 {
     x->status = 200;
     route_header(x, "content-type", str_of(c->type->text));
-    route_header(x, "grpc-accept-encoding", S("gzip"));
+    route_header(x, "grpc-accept-encoding", S(ENCODINGS));
 }
 
 static bool answer(struct http_exchange *x, const struct rpc_call *c, str message, err *e)

@@ -104,19 +104,54 @@ static bool refuse_name(const struct http_exchange *x, err *e)
                    x->version >= 20 ? ":authority" : "Host", STR(shown(x->authority)));
 }
 
-static bool check_origin(const struct guard *g, const struct http_exchange *x, str origin, err *e)
+// The authority of an origin; empty if it has none ("null", or no origin at all).
+static str place_of(str origin)
 {
-    // The browser sets Origin, a page cannot: another one than ours shows that another page asks.
     str rest = {0};
     str scheme = str_split(origin, ':', &rest);
     bool whole = scheme.n && str_starts(rest, S("//"));
-    str place = whole ? str_slice(rest, 2, rest.n) : (str){0};
-    if (place.n && (http_same_authority(place, x->authority) || is_listed(g, host_of(place))))
+    return whole ? str_slice(rest, 2, rest.n) : (str){0};
+}
+
+// A proxy before us may name its upstream in Host, as nginx does unless it is told otherwise. Then
+// Host and Origin differ for our own page as they do for a foreign one, and Sec-Fetch-Site tells
+// them apart: for the browser the page and the address that it asks are one. A page cannot set that
+// header, and browsers send it only to places whose name is proven, by a certificate or because it
+// is this machine. So no name that was made to point here gets it, and from an origin without TLS
+// it is not believed.
+static bool browser_vouches(const struct http_exchange *x, str origin)
+{
+    str place = place_of(origin);
+    if (!str_is(http_headers_get(&x->headers, "sec-fetch-site"), "same-origin")) return false;
+    // Where they are equal there is no proxy that changed Host, and Host must name us.
+    if (!place.n || http_same_authority(place, x->authority)) return false;
+    str host = host_of(place);
+    return str_starts(origin, S("https://")) || is_localhost(host) ||
+           (is_address(host) && is_loopback(host));
+}
+
+// Other proxies (Apache's, Traefik) say which Host they were asked for. A foreign page cannot add
+// the header: browsers first ask whether it may, and no route here says yes. By rebinding it would
+// have the foreign name, so it has to name us as Host has to.
+static bool proxy_vouches(const struct guard *g, const struct http_exchange *x, str place)
+{
+    str asked = http_headers_get(&x->headers, "x-forwarded-host");
+    asked = str_trim(str_slice(asked, 0, str_find(asked, ',')));
+    return asked.n > 0 && http_same_authority(place, asked) && names_us(g, asked);
+}
+
+static bool check_origin(const struct guard *g, const struct http_exchange *x, str origin, err *e)
+{
+    // The browser sets Origin, a page cannot: another one than ours shows that another page asks.
+    str place = place_of(origin);
+    if (place.n && (http_same_authority(place, x->authority) || is_listed(g, host_of(place)) ||
+                    proxy_vouches(g, x, place)))
         return true;
     metric_add_to(&rpc_foreign, S("origin"), 1);
     return err_set(e, ERR_PERMISSION_DENIED,
                    "Origin '%.*s' is another page than this server's ('%.*s'): if it is a name of "
-                   "this server, list its host in the setting server.hosts",
+                   "this server, list its host in the setting server.hosts, or let the proxy in "
+                   "front pass Host on (nginx: proxy_set_header Host $host)",
                    STR(shown(origin)), STR(shown(x->authority)));
 }
 
@@ -141,11 +176,12 @@ static bool check_site(const struct http_exchange *x, str site, err *e)
 bool guard_check(const struct guard *g, const struct http_exchange *x, err *e)
 {
     if (takes_all(g)) return true;
+    str origin = http_headers_get(&x->headers, "origin");
+    if (browser_vouches(x, origin)) return true;
     // DNS rebinding: a page of a foreign name whose address is ours. Its requests have that name.
     bool asked = g->every_name || looks_like_browser(x);
     if (asked && !names_us(g, x->authority)) return refuse_name(x, e);
-    if (http_headers_has(&x->headers, "origin"))
-        return check_origin(g, x, http_headers_get(&x->headers, "origin"), e);
+    if (http_headers_has(&x->headers, "origin")) return check_origin(g, x, origin, e);
     if (!http_headers_has(&x->headers, "sec-fetch-site")) return true;
     return check_site(x, http_headers_get(&x->headers, "sec-fetch-site"), e);
 }

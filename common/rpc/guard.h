@@ -13,7 +13,9 @@
 //     Cross-site      The page has another name than we, so it may send requests but not read the
 //                     answers. Browsers tell us: Origin is not Host, or Sec-Fetch-Site is
 //                     cross-site (or same-site: other ports of localhost are other programs). A
-//                     click on a link that leads here is allowed.
+//                     click on a link that leads here is allowed. A proxy that changes Host makes
+//                     our own page look so, too: then Sec-Fetch-Site same-origin of a page with TLS
+//                     counts, or X-Forwarded-Host.
 //
 // Agents and nodes are no browsers, and may use names that we do not know, such as that of a
 // service in Kubernetes. On an address that other machines reach, names are therefore checked only

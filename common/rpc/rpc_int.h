@@ -88,6 +88,9 @@ bool message_inflate(const struct rpc_call *c, enum encoding how, str message, s
                      err *e) MUST_CHECK;
 bool message_too_large(const struct rpc_call *c, size_t size, err *e);
 
+// The compressions that requests may have, as answers and refusals name them.
+#define ENCODINGS "gzip,zstd"
+
 // ---- grpc.c
 bool grpc_head(struct http_exchange *x, struct rpc_call *c, err *e) MUST_CHECK;
 bool grpc_run(struct http_exchange *x, const struct rpc_call *c, err *e) MUST_CHECK;

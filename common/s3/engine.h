@@ -134,8 +134,8 @@ static inline struct s3 *s3_of(struct store *s)
 // Begins with nothing but the speech and the budget.
 struct s3 *s3_new(const struct s3_speech *speech, struct mem_budget *memory, unsigned width,
                   err *e) MUST_CHECK;
-// The client. ca_file NULL or empty: the authorities of the system.
-bool s3_connect(struct s3 *s, const char *ca_file, err *e) MUST_CHECK;
+// The client. ca_file NULL or empty: the authorities of the system; `setting` names it in errors.
+bool s3_connect(struct s3 *s, const char *setting, const char *ca_file, err *e) MUST_CHECK;
 void s3_free(struct s3 *s);  // at any time after s3_new
 
 // The prefix of keys. `setting` names it in errors.

@@ -276,12 +276,14 @@ struct s3 *s3_new(const struct s3_speech *speech, struct mem_budget *memory, uns
     return s;
 }
 
-bool s3_connect(struct s3 *s, const char *ca_file, err *e)
+bool s3_connect(struct s3 *s, const char *setting, const char *ca_file, err *e)
 {
     struct client_tls tls = {.ca_file = ca_file && ca_file[0] ? ca_file : NULL};
-    return (s->loop = loop_new("s3", e)) &&
-           (s->client = client_new(s->loop, s->memory, s->width, e)) &&
-           (!tls.ca_file || client_set_tls(s->client, &tls, e));
+    s->loop = loop_new("s3", e);
+    if (!s->loop) return false;
+    s->client = client_new(s->loop, s->memory, s->width, e);
+    if (!s->client) return false;
+    return !tls.ca_file || client_set_tls(s->client, &tls, e) || err_wrap(e, "%s", setting);
 }
 
 bool s3_set_prefix(struct s3 *s, const char *setting, const char *prefix, err *e)
@@ -292,6 +294,16 @@ bool s3_set_prefix(struct s3 *s, const char *setting, const char *prefix, err *e
     snprintf(s->prefix, sizeof s->prefix, "%s%s", given,
              given[0] && !str_ends(str_of(given), S("/")) ? "/" : "");
     return true;
+}
+
+// Whether the port, if the address has one, is a number that a port can have.
+static bool has_port(str authority)
+{
+    size_t colon = str_rfind(authority, ':');
+    str port = str_slice(authority, colon + 1, authority.n);
+    uint64_t n = 0;
+    if (colon == authority.n || str_ends(authority, S("]"))) return true;
+    return str_u64(port, &n) && n > 0 && n < 65536;
 }
 
 bool s3_read_place_url(str url, const char *setting, bool path_allowed, struct s3_place *out,
@@ -306,7 +318,7 @@ bool s3_read_place_url(str url, const char *setting, bool path_allowed, struct s
     size_t slash = path_allowed ? str_find(rest, '/') : rest.n;
     out->host = str_slice(rest, 0, slash);
     out->path = str_slice(rest, slash, rest.n);
-    if (!out->host.n || !http_is_authority(out->host)) {
+    if (!out->host.n || !http_is_authority(out->host) || !has_port(out->host)) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "%s: '%.*s' is no address; it is written https://host:port%s", setting,
                        STR(url), path_allowed ? "" : ", without a path");

@@ -337,7 +337,8 @@ struct store *store_open_s3(const struct s3_options *o, err *e)
     const struct dialect *d = spoken == S3_DIALECT_GOOGLE ? &google : &amazon;
     struct s3 *s = s3_new(&d->speech, o->memory, o->width, e);
     if (!s) return NULL;
-    bool ok = set_names(s, o, e) && set_endpoint(s, o, e) && s3_connect(s, o->ca_file, e) &&
+    bool ok = set_names(s, o, e) && set_endpoint(s, o, e) &&
+              s3_connect(s, "s3.ca_file", o->ca_file, e) &&
               (s->keys = s3_creds_open(&o->keys, s->client, s->region, e));
     if (ok) return &s->store;
     s3_free(s);

@@ -538,8 +538,8 @@ static void put_page(const struct view *v)
     put_streams(v);
     put_backlog(v);
     buf_printf(v->out,
-               "<p>As of %s. <a href=\"/cluster?format=json\">As JSON</a>, <a "
-               "href=\"/metrics\">metrics</a>, <a href=\"/routes\">routes</a>\n</html>\n",
+               "<p>As of %s. <a href=\"cluster?format=json\">As JSON</a>, <a "
+               "href=\"metrics\">metrics</a>, <a href=\"routes\">routes</a>\n</html>\n",
                clock_text(time, v->wall_ns));
 }
 

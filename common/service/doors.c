@@ -32,6 +32,7 @@ static void open_door(struct program *p, struct unit *u, const struct service_li
     o.name = l->name;
     o.listen = d->address;
     guard_init(&d->front.guard, o.listen, s->hosts.v, s->hosts.n);
+    d->front.prefix = program_path_prefix(s);
     d->front.server = server_open(&o, front_app(&d->front), p->loops, p->loop_count, &e);
     if (d->front.server) {
         p->door_count++;

@@ -12,6 +12,24 @@ static struct router *router_of(struct front *f)
     return atomic_load_explicit(&f->router, memory_order_acquire);
 }
 
+// The path without the prefix of server.path_prefix. A path that has none is as it is: who reaches
+// this process without the proxy needs no prefix.
+static str path_within(const struct front *f, str path)
+{
+    if (f->prefix.n == 0 || !str_starts(path, f->prefix)) return path;
+    str rest = str_slice(path, f->prefix.n, path.n);
+    return rest.n == 0 || rest.p[0] == '/' ? rest : path;
+}
+
+// The page asks for its parts beside itself, so its path has to end with the '/'.
+static void answer_moved(const struct front *f, struct http_exchange *x)
+{
+    x->status = 308;
+    http_headers_add(&x->answer_headers, &x->req.arena, S("location"),
+                     arena_printf(&x->req.arena, "%.*s/%s%.*s", STR(f->prefix),
+                                  x->query.n ? "?" : "", STR(x->query)));
+}
+
 static void answer_starting(struct http_exchange *x, unsigned status, enum err_code code,
                             const char *message)
 {
@@ -19,9 +37,10 @@ static void answer_starting(struct http_exchange *x, unsigned status, enum err_c
     route_error(x, status, code, message);
 }
 
-static bool asks_live(const struct http_exchange *x)
+static bool asks_live(const struct front *f, const struct http_exchange *x)
 {
-    return str_is(x->path, "/live") && (str_is(x->method, "GET") || str_is(x->method, "HEAD"));
+    return str_is(path_within(f, x->path), "/live") &&
+           (str_is(x->method, "GET") || str_is(x->method, "HEAD"));
 }
 
 static void answer_live(struct http_exchange *x)
@@ -35,10 +54,17 @@ static enum head_verdict head(void *self, struct http_exchange *x)
 {
     struct front *f = self;
     struct router *r = router_of(f);
-    if (asks_live(x)) {
+    if (asks_live(f, x)) {
         answer_live(x);
         return HEAD_ANSWERED;
     }
+    str within = path_within(f, x->path);
+    if (within.n == 0) {
+        answer_moved(f, x);
+        return HEAD_ANSWERED;
+    }
+    if (within.n < x->path.n) x->prefix = f->prefix;
+    x->path = within;
     if (r) {
         struct server_app app = router_app(r);
         return app.head(app.self, x);
@@ -64,18 +90,23 @@ static void run_route(void *self, struct http_exchange *x)
 
 static bool vital(void *self, const struct http_exchange *x)
 {
+    const struct front *f = self;
     struct router *r = router_of(self);
-    if (asks_live(x)) return true;
-    if (!r) return str_is(x->path, "/ready") || str_is(x->path, "/metrics");
+    str path = path_within(f, x->path);
+    if (asks_live(f, x)) return true;
+    if (!r) return str_is(path, "/ready") || str_is(path, "/metrics");
     struct server_app app = router_app(r);
-    return app.vital(app.self, x);
+    if (path.n == x->path.n) return app.vital(app.self, x);
+    struct http_exchange inner = *x;
+    inner.path = path;
+    return app.vital(app.self, &inner);
 }
 
 // A supervisor takes a refused /ready for a sick process and restarts it, just when there is much
 // to do. So it is never refused for lack of memory or of a place in the lane.
 static bool must_tell(struct front *f, const struct http_exchange *x)
 {
-    return x->status == 429 && str_is(x->path, "/ready") && vital(f, x);
+    return x->status == 429 && str_is(path_within(f, x->path), "/ready") && vital(f, x);
 }
 
 static void refuse(void *self, struct http_exchange *x, const err *e)
@@ -83,7 +114,7 @@ static void refuse(void *self, struct http_exchange *x, const err *e)
     struct front *f = self;
     struct router *r = router_of(f);
     assert(e->code != ERR_OK && x->status >= 400);
-    if (x->status == 429 && asks_live(x)) {
+    if (x->status == 429 && asks_live(f, x)) {
         answer_live(x);
         return;
     }

@@ -208,12 +208,20 @@ static struct server_options common_options(struct program *p)
     };
 }
 
+// What server.path_prefix takes away: without the '/' that it may end with.
+str program_path_prefix(const struct server_settings *s)
+{
+    str prefix = str_of(s->path_prefix);
+    return str_ends(prefix, S("/")) ? str_slice(prefix, 0, prefix.n - 1) : prefix;
+}
+
 static bool open_front(struct program *p, struct front *f, const struct server_options *o, err *e)
 {
     const struct server_settings *s = config_section(p->config, "server");
     f->program = p;
     assert(!f->server && p->loop_count > 0);
     guard_init(&f->guard, o->listen, s->hosts.v, s->hosts.n);
+    if (f != &p->internal) f->prefix = program_path_prefix(s);
     f->server = server_open(o, front_app(f), p->loops, p->loop_count, e);
     return f->server != NULL;
 }

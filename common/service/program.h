@@ -49,6 +49,7 @@ struct front {
     _Atomic(struct router *) router;
     struct server *server;
     struct guard guard;
+    str prefix;      // of paths, which is taken away; without '/' at its end
     bool tells_all;  // has the pages that tell about all tenants
 };
 
@@ -115,6 +116,7 @@ struct program {
 
 // ---- program.c; all in the runner
 
+str program_path_prefix(const struct server_settings *s);
 bool program_open(struct program *p, err *e) MUST_CHECK;   // everything but the services
 bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then it is READY
 void program_reload_tls(struct program *p);                // logs the results
@@ -133,6 +135,9 @@ void doors_print(const struct program *p, struct buf *out);  // for ports.json
 
 // ---- storage.c: the store of objects, open while services run
 
+// Checks what the client of a bucket would say of its settings: names, addresses, files. Asks
+// nobody.
+bool storage_check_client(struct program *p, err *e) MUST_CHECK;
 bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
 void storage_close(struct program *p);
 

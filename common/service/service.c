@@ -194,7 +194,8 @@ static int print_config_docs(const struct config *c)
                         "environment, that over the file, that over the default. An unknown or "
                         "repeated key is an error with file and line; `--check-config` looks "
                         "without starting anything: also at addresses, lists of members, "
-                        "directories and files of certificates, and for variables "
+                        "directories, buckets (names, addresses, keys) and files of "
+                        "certificates, and for variables "
                         "`FLAMETREE_…` that nothing reads. A start only warns of those "
                         "(`config.unknown_variable`), with the nearest that is known. Bytes take "
                         "units (`64MiB`, `10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP "
@@ -240,9 +241,11 @@ static size_t collect_sections(const struct service *const *services, size_t n,
     return count;
 }
 
-static bool check_settings(const struct program *p, err *e)
+// All that --check-config says, a start says too, and the other way round as far as it depends on
+// settings: both come through here.
+static bool check_settings(struct program *p, err *e)
 {
-    bool ok = settings_check(p->config, e);
+    bool ok = settings_check(p->config, e) && storage_check_client(p, e);
     for (size_t i = 0; ok && i < p->unit_count; i++) {
         const struct service *s = p->units[i].service;
         ok = !s->check || s->check(p->config, e);

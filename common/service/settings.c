@@ -122,6 +122,7 @@ static bool check_list(struct members *m, enum member_kind kind, const char *key
 
 static bool check_cluster(const struct cluster_settings *c, err *e)
 {
+    if (!values_servers(str_of(c->dns_servers), e)) return err_wrap(e, "cluster.dns_servers");
     struct members *m = members_new(e);
     bool ok = m && check_list(m, MEMBER_INGESTER, "ingesters", c->ingesters, e) &&
               check_list(m, MEMBER_QUERIER, "queriers", c->queriers, e) &&
@@ -150,6 +151,7 @@ static bool check_server(const struct server_settings *s, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
     if (!values_address(str_of(s->listen), true, e)) return err_wrap(e, "server.listen");
     if (!check_hosts(s->hosts, e)) return false;
+    if (!values_path_prefix(str_of(s->path_prefix), e)) return err_wrap(e, "server.path_prefix");
     if (!values_id(str_of(s->id), ID_MAX, e)) return err_wrap(e, "server.id");
     if (!values_directory(s->data_dir, e)) return err_wrap(e, "server.data_dir");
     if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;

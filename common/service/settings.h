@@ -82,5 +82,7 @@ extern const size_t settings_section_count;
 // Checks that bounds of single rows cannot express: addresses, names of levels, pairs that belong
 // together, files of certificates that can be used.
 bool settings_check(const struct config *c, err *e) MUST_CHECK;
+// Whether the settings give a process a store of objects.
+bool storage_is_set(const struct config *c, bool all_in_one);
 bool storage_check(const struct storage_settings *s, const struct s3_settings *s3,
                    const struct azure_settings *azure, err *e) MUST_CHECK;

@@ -186,6 +186,14 @@ static void choose_azure(struct program *p, struct chosen *c)
     snprintf(c->name, sizeof c->name, "azure://%s/%s", s->container, s->prefix);
 }
 
+bool storage_is_set(const struct config *config, bool all_in_one)
+{
+    const struct storage_settings *s = config_section(config, "storage");
+    if (strcmp(s->kind, "s3") == 0 || strcmp(s->kind, "azure") == 0) return true;
+    // A distributor of its own keeps nothing, and a querier must be told which store it reads.
+    return strcmp(s->kind, "none") != 0 && (s->dir[0] || all_in_one);
+}
+
 // False: this process has none.
 static bool choose(struct program *p, struct chosen *c)
 {
@@ -207,8 +215,7 @@ static bool choose(struct program *p, struct chosen *c)
         .no_uring = strcmp(s->io, "threads") == 0,
     };
     snprintf(c->name, sizeof c->name, "%s", c->local.dir);
-    // A distributor of its own keeps nothing, and a querier must be told which store it reads.
-    return strcmp(s->kind, "none") != 0 && (s->dir[0] || p->process.all_in_one);
+    return storage_is_set(p->config, p->process.all_in_one);
 }
 
 static struct store *open_client(const struct chosen *c, err *e)
@@ -222,6 +229,20 @@ static struct store *open_client(const struct chosen *c, err *e)
         break;
     }
     return store_open_local(&c->local, e);
+}
+
+// The client of a bucket checks its settings when it is opened, and asks nobody. That of a
+// directory would make folders.
+bool storage_check_client(struct program *p, err *e)
+{
+    struct chosen c;
+    if (!choose(p, &c) || !is_bucket(&c)) return true;
+    c.s3.memory = NULL;
+    c.azure.memory = NULL;
+    struct store *s = open_client(&c, e);
+    if (!s) return false;
+    store_close(s);
+    return true;
 }
 
 static bool try_clients(struct program *p, struct chosen *c, uint64_t limit_ns, err *e)

@@ -4,11 +4,13 @@
 #include "service/values.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define HOST_MAX 253
-#define PORT_MAX 65535
+#define HOST_MAX  253
+#define PORT_MAX  65535
+#define SHOWN_MAX 200
 
 static bool is_letter(unsigned char c)
 {
@@ -88,6 +90,25 @@ bool values_host_pattern(str text, err *e)
                    "'%.*s' is none of NAME, *.NAME and *: a host's name without port", STR(text));
 }
 
+bool values_path_prefix(str text, err *e)
+{
+    str rest = text;
+    bool ok = text.n == 0 || text.p[0] == '/';
+    if (ok && text.n) (void)str_split(rest, '/', &rest);
+    while (ok && rest.n) {
+        str part = str_split(rest, '/', &rest);
+        ok = part.n > 0 && !str_is(part, ".") && !str_is(part, "..");
+        for (size_t i = 0; i < part.n; i++) {
+            unsigned char c = (unsigned char)part.p[i];
+            ok = ok && (is_letter(c) || c == '-' || c == '_' || c == '.' || c == '~');
+        }
+    }
+    return ok || err_set(e, ERR_INVALID_ARGUMENT,
+                         "'%.*s' is no path such as /flametree: parts of letters of ASCII, digits, "
+                         "'-', '_', '.' and '~', each behind a '/'",
+                         STR(str_slice(text, 0, SHOWN_MAX)));
+}
+
 bool values_url(str text, err *e)
 {
     bool http = str_starts(text, S("http://"));
@@ -118,6 +139,33 @@ bool values_directory(const char *path, err *e)
 {
     // A path that is not there is made at the start; only one that is something else is wrong.
     struct stat st;
-    if (path[0] == '\0' || stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "'%s' is not a directory", path);
+    if (path[0] == '\0') return true;
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ||
+               err_set(e, ERR_INVALID_ARGUMENT, "'%s' is not a directory", path);
+    if (errno == ENOENT || errno == EACCES) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s': %s",
+                   STR(str_slice(str_of(path), 0, SHOWN_MAX)), strerror(errno));
+}
+
+// "10.0.0.1", "10.0.0.1:53", "::1", "[::1]:53": names would need a server to look them up.
+static bool is_server(str text)
+{
+    size_t colon = str_rfind(text, ':');
+    str host = str_slice(text, 0, colon);
+    uint64_t port = 0;
+    if (is_ip(AF_INET, text) || is_ip(AF_INET6, text) || is_bracketed(text)) return true;
+    if (colon == text.n || !str_u64(str_slice(text, colon + 1, text.n), &port)) return false;
+    return port > 0 && port <= PORT_MAX && (is_ip(AF_INET, host) || is_bracketed(host));
+}
+
+bool values_servers(str list, err *e)
+{
+    while (list.p && list.n) {
+        str one = str_trim(str_split(list, ',', &list));
+        if (!is_server(one))
+            return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is not an address and a port",
+                           STR(str_slice(one, 0, SHOWN_MAX)));
+    }
+    return true;
 }

@@ -16,11 +16,19 @@ bool values_address(str text, bool listener, err *e) MUST_CHECK;
 // A name, "*.name" or "*", without a port.
 bool values_host_pattern(str text, err *e) MUST_CHECK;
 
+// "", or "/path" of one or more parts, with or without a '/' at its end; nothing that a proxy could
+// write in another way.
+bool values_path_prefix(str text, err *e) MUST_CHECK;
+
 // "http://host", "https://host:port/path"
 bool values_url(str text, err *e) MUST_CHECK;
 
 // A name that may stand before '=' and in lists: no '=', ',', blanks or control characters.
 bool values_id(str text, size_t most, err *e) MUST_CHECK;
 
-// A path that is a file is refused. One that does not exist is fine: a start makes it.
+// A path that is a file, below one, or too long is refused. One that does not exist is fine: a
+// start makes it.
 bool values_directory(const char *path, err *e) MUST_CHECK;
+
+// Addresses of servers, separated by commas, each with a port or without; names are refused.
+bool values_servers(str list, err *e) MUST_CHECK;

@@ -3,6 +3,7 @@
 // cli.c - what all commands share, and the table of commands.
 #include "deploy/cli/cli.h"
 
+#include "codec/attime.h"
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/cli_text.h"
@@ -111,8 +112,8 @@ bool cli_range(struct cli *c, int64_t *from_ns, int64_t *until_ns, err *e)
     assert(from_ns && until_ns);
     const char *from = cli_args_get(&c->args, OPT_FROM);
     const char *until = cli_args_get(&c->args, OPT_UNTIL);
-    if (!cli_time_parse(str_of(from), c->now_wall_ns, from_ns, e)) return err_wrap(e, "--from");
-    if (!cli_time_parse(str_of(until), c->now_wall_ns, until_ns, e)) return err_wrap(e, "--until");
+    if (!attime_parse(str_of(from), c->now_wall_ns, from_ns, e)) return err_wrap(e, "--from");
+    if (!attime_parse(str_of(until), c->now_wall_ns, until_ns, e)) return err_wrap(e, "--until");
     if (*from_ns <= *until_ns) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "--from %s is after --until %s", from, until);
 }

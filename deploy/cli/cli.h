@@ -35,7 +35,6 @@ struct cli {
     str tenant;
     int64_t timeout_ns;
     uint64_t answer_max;
-    bool all_names;  // servers are to show names of labels beyond the old character set too
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];  // advice on the error, or empty

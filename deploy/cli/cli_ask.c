@@ -178,8 +178,8 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
     if (cli_explains(c, path)) http_headers_add(&h->headers, a, S("flametree-explain"), S("1"));
     http_headers_add(&h->headers, a, S("accept-encoding"), S("gzip"));
     http_headers_add(&h->headers, a, S("user-agent"), S("flametree"));
-    if (c->all_names)
-        http_headers_add(&h->headers, a, S("accept"), S("*/*;allow-utf8-labelnames=true"));
+    // Without it servers hide names with dots, as they must from clients of before.
+    http_headers_add(&h->headers, a, S("accept"), S("*/*;allow-utf8-labelnames=true"));
     if (c->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), c->tenant);
     if (c->authorization.n) http_headers_add(&h->headers, a, S("authorization"), c->authorization);
     // The headers and the path lie in the call's own arena: they live as long as the call, and go

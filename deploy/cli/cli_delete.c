@@ -3,10 +3,10 @@
 // delete and deletions: a compactor, or the all-in-one, is asked. The id of a deletion is made
 // here, so that a call whose answer was lost could be repeated without a second deletion.
 #include "base/ulid.h"
+#include "codec/attime.h"
 #include "codec/json.h"
 #include "codec/url.h"
 #include "deploy/cli/cli_ask.h"
-#include "deploy/cli/cli_time.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -30,7 +30,7 @@ static bool put_time(struct cli *c, struct buf *path, enum cli_option o, const c
     int64_t ns = 0;
     const char *text = cli_args_get(&c->args, o);
     if (!text) return true;
-    if (!cli_time_parse(str_of(text), c->now_wall_ns, &ns, e))
+    if (!attime_parse(str_of(text), c->now_wall_ns, &ns, e))
         return err_wrap(e, "--%s", cli_options[o].name);
     buf_printf(path, "&%s=%" PRId64, name, MAX(ns, 0) / NS_PER_MS);
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // diff: which functions' shares changed most between two merged profiles.
+#include "codec/attime.h"
 #include "codec/json.h"
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_merge.h"
@@ -38,7 +39,7 @@ static bool base_time(struct cli *c, enum cli_option o, int64_t *ns, err *e)
 {
     const char *text = cli_args_get(&c->args, o);
     if (!text) return true;
-    return cli_time_parse(str_of(text), c->now_wall_ns, ns, e) ||
+    return attime_parse(str_of(text), c->now_wall_ns, ns, e) ||
            err_wrap(e, "--%s", cli_options[o].name);
 }
 

@@ -16,11 +16,11 @@ static bool check_label(const label *v, size_t n, str name, err *e)
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.');
+        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '/');
         if (letter || later) continue;
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_' and "
-                       "'.', and begin with a letter or '_'",
+                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_', "
+                       "'.', '-' and '/', and begin with a letter or '_'",
                        STR(name));
     }
     for (size_t i = 0; i < n; i++) {

@@ -376,7 +376,6 @@ bool harvest_run(struct harvest *h, err *e)
 {
     assert(h->step_ms > 0 && h->from_ms < h->until_ms);
     int64_t width = MAX(SPAN_MS / h->step_ms, 1) * h->step_ms;
-    h->c->all_names = true;
     for (int64_t at = h->from_ms; at < h->until_ms;) {
         int64_t until = MIN(at + width, h->until_ms);
         if (h->told)

@@ -25,9 +25,11 @@ bool label_values_run(struct answer *a, str in, struct buf *out, err *e)
     if (name.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "label parameter is required");
     bool types = str_is(name, LABEL_NAME);
     if (types) name = S(LABEL_PROFILE_TYPE);
-    int64_t end_ms = render_time(a, in, "until");
-    int64_t start_ms =
-        render_parameter(a, in, "from").n ? render_time(a, in, "from") : end_ms - LAST_HOUR_MS;
+    int64_t start_ms = 0;
+    int64_t end_ms = 0;
+    if (!render_time(a, in, "until", &end_ms, e) || !render_time(a, in, "from", &start_ms, e))
+        return false;
+    if (render_parameter(a, in, "from").n == 0) start_ms = end_ms - LAST_HOUR_MS;
     struct query q = {.labels = {.wanted = true, .names = &name, .name_count = 1}};
     struct query_range range;
     if (!query_range(a->limits, a->now_wall_ns, start_ms, end_ms, &range, e) ||

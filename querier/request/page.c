@@ -76,6 +76,7 @@ bool page_redirect(void *service, struct http_exchange *x, err *e)
 {
     (void)service;
     x->status = 302;
-    put_header(x, "location", S("/"));
+    put_header(x, "location",
+               x->prefix.n ? arena_printf(&x->req.arena, "%.*s/", STR(x->prefix)) : S("/"));
     return arena_ok(&x->req.arena, e);
 }

@@ -234,12 +234,13 @@ bool render_run(struct answer *a, str in, struct buf *out, err *e)
 {
     struct side s = {0};
     bool dot = str_is(render_parameter(a, in, "format"), "dot");
-    int64_t start_ms = render_time(a, in, "from");
-    int64_t end_ms = render_time(a, in, "until");
+    int64_t start_ms = 0;
+    int64_t end_ms = 0;
     int64_t asked = render_max_nodes(a, in);
     int64_t max_nodes = 0;
     if (asked == 0 && dot) asked = DOT_NODES;
-    if (!render_selector(a, render_parameter(a, in, "query"), "query", &s.q, &s.stacks.type, e) ||
+    if (!render_time(a, in, "from", &start_ms, e) || !render_time(a, in, "until", &end_ms, e) ||
+        !render_selector(a, render_parameter(a, in, "query"), "query", &s.q, &s.stacks.type, e) ||
         !query_max_nodes(a->limits, asked, &max_nodes, e)) {
         return false;
     }
@@ -284,6 +285,16 @@ static bool put_diff(struct answer *a, const struct side *left, const struct sid
     return true;
 }
 
+// Reads the side whose parameters of time have these names.
+static bool read_diff_side(struct answer *a, str in, const char *from, const char *until,
+                           struct side *s, err *e)
+{
+    int64_t start_ms = 0;
+    int64_t end_ms = 0;
+    return render_time(a, in, from, &start_ms, e) && render_time(a, in, until, &end_ms, e) &&
+           read_side(a, s, start_ms, end_ms, e);
+}
+
 bool render_diff(struct answer *a, str in, struct buf *out, err *e)
 {
     struct side left = {0};
@@ -299,9 +310,7 @@ bool render_diff(struct answer *a, str in, struct buf *out, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "profile types must match");
     }
     return query_max_nodes(a->limits, render_max_nodes(a, in), &max_nodes, e) &&
-           read_side(a, &left, render_time(a, in, "leftFrom"), render_time(a, in, "leftUntil"),
-                     e) &&
-           read_side(a, &right, render_time(a, in, "rightFrom"), render_time(a, in, "rightUntil"),
-                     e) &&
+           read_diff_side(a, in, "leftFrom", "leftUntil", &left, e) &&
+           read_diff_side(a, in, "rightFrom", "rightUntil", &right, e) &&
            put_diff(a, &left, &right, max_nodes, out, e);
 }

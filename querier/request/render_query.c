@@ -68,10 +68,13 @@ bool render_any_selector(struct answer *a, str text, const char *name, struct qu
     return add_others(a, q, &s, m, e);
 }
 
-int64_t render_time(struct answer *a, str url_query_, const char *name)
+bool render_time(struct answer *a, str url_query_, const char *name, int64_t *ms, err *e)
 {
-    int64_t ns = attime_parse(render_parameter(a, url_query_, name), a->now_wall_ns);
-    return ns / NS_PER_MS - (ns % NS_PER_MS < 0);
+    int64_t ns = a->now_wall_ns;
+    str text = render_parameter(a, url_query_, name);
+    if (text.n && !attime_parse(text, a->now_wall_ns, &ns, e)) return err_wrap(e, "%s", name);
+    *ms = ns / NS_PER_MS - (ns % NS_PER_MS < 0);
+    return true;
 }
 
 // False if text is no whole number.

@@ -19,8 +19,9 @@ bool render_selector(struct answer *a, str text, const char *name, struct query 
 bool render_any_selector(struct answer *a, str text, const char *name, struct query *q,
                          err *e) MUST_CHECK;
 
-// A time as codec/attime.h reads it, in ms; absent or empty is now.
-int64_t render_time(struct answer *a, str url_query, const char *name);
+// A time as codec/attime.h reads it, in ms; absent or empty is now. Fails with invalid_argument,
+// which names the parameter.
+bool render_time(struct answer *a, str url_query, const char *name, int64_t *ms, err *e) MUST_CHECK;
 
 // maxNodes or else max-nodes: a number, 0 for anything else. Numbers beyond int64 are its edges.
 int64_t render_max_nodes(struct answer *a, str url_query);

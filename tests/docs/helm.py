@@ -16,6 +16,7 @@ import yaml
 CHART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/helm/flametree")
 QUANTITY = r"^[0-9]+(\.[0-9]+)?([KMGT]i?|k)?$"
 BOUNDS = {
+    "pathPrefix": {"pattern": r"^(/[A-Za-z0-9._~-]+)*$"},
     "mode": {"enum": ["cluster", "all-in-one"]},
     "log": {"enum": ["object", "local"]},
     "storage.kind": {"enum": ["s3", "azure", "local"]},

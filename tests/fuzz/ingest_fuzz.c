@@ -49,13 +49,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     str rest = str_make(data, size);
     check_name(&a, str_split(rest, '\n', &rest));
     str time = str_split(rest, '\n', &rest);
-    int64_t one = attime_parse(time, 0);  // of now, or of its own
-    int64_t two = attime_parse(time, 1000);
+    int64_t one = 0;  // of now, or of its own
+    int64_t two = 0;
+    err e = {0};
+    bool read = attime_parse(time, 0, &one, &e);
+    if (read != attime_parse(time, 1000, &two, &e)) abort();
     bool edge = one > INT64_MAX - 1000 || one == INT64_MIN;
     if (!edge && two != one && two != one + 1000) abort();
     struct ingest_config config;
     struct ingest_type type;
-    err e = {0};
+    e = (err){0};
     if (ingest_config_parse(&a, rest, &config, &e)) (void)ingest_config_has(&config, "cpu");
     if (ingest_type_of_app(time, &type, &e) && type.app.n > time.n) abort();
     arena_release(&a);

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+import yaml
 from certificates import Authority
 from chart import KUBE, NAMESPACE, PRESETS, ROLES, containers, run, size, template
 from flametree import BIN, WITHOUT_SETTINGS
@@ -38,6 +39,7 @@ CASES = {
                                  "tls": [{"secretName": "cert", "hosts": ["flame.example.com"]}]}, **BUCKET}),
     "gateway": ((), {"gateway": {"enabled": True, "parentRefs": [{"name": "public"}], "hosts": ["flame.example.com"]}, **BUCKET}),
     "ingress-of-one": (["all-in-one"], {"ingress": {"enabled": True, "hosts": ["f.example.com"]}, "gateway": {"enabled": True, "parentRefs": [{"name": "g"}]}}),
+    "below-a-path": ((), {"pathPrefix": "/shop/flametree", "ingress": {"enabled": True, "hosts": ["f.example.com"]}, "gateway": {"enabled": True, "parentRefs": [{"name": "g"}]}, **BUCKET}),
     "tls": ((), {"tls": {"internal": {"secretName": "inside"}, "public": {"secretName": "outside"}}, "monitoring": {"podMonitor": True}, **BUCKET}),
     "tls-of-one": (["all-in-one"], {"tls": {"public": {"secretName": "outside"}}}),
     "policies": ((), {"networkPolicy": {"clients": [{"namespaceSelector": {}}], "operators": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]}, **BUCKET}),
@@ -272,6 +274,22 @@ def test_settings_of_a_cluster_name_its_services():
         for name, port, service in re.findall(r"dns:_(\w+)\._(\w+)\.([\w-]+)\.%s\.svc" % NAMESPACE, r.settings(role)):
             spec = r.one("Service", service)["spec"]
             assert spec["clusterIP"] == "None" and spec["publishNotReadyAddresses"] and name in [p["name"] for p in spec["ports"]] and port == "tcp"
+
+
+def test_a_prefix_of_paths_is_in_all_ways_in_and_in_the_settings():
+    """Probes, and addresses within the cluster, have none."""
+    plain, below = (template({**CASES["below-a-path"][1], "pathPrefix": prefix}) for prefix in ("", "/shop/flametree"))
+
+    def paths(rendering):
+        ingress, = rendering.of("Ingress")
+        route, = rendering.of("HTTPRoute")
+        return ([p["path"] for rule in ingress["spec"]["rules"] for p in rule["http"]["paths"]], [m["path"]["value"] for rule in route["spec"]["rules"] for m in rule["matches"]])
+    for without, within in zip(paths(plain), paths(below), strict=True):
+        assert without[-1] == "/" and within == [("/shop/flametree" + path).removesuffix("/") for path in without]
+    for role in ROLES:
+        assert yaml.safe_load(below.settings(role))["server"]["path_prefix"] == "/shop/flametree" and "path_prefix" not in yaml.safe_load(plain.settings(role))["server"]
+        container, = below.role(role)["spec"]["template"]["spec"]["containers"]
+        assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
 
 
 def test_objects_are_for_one_release_alone():

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 
 import certificates
 import pytest
@@ -63,12 +64,18 @@ def test_commands_of_one_host_run_in_order(released, tmp_path):
         assert not os.path.exists(m.path("/usr/bin/flametree")) and os.path.exists(m.path("/etc/flametree/environment")) and os.listdir(m.path("/srv/copy"))
 
 
-def test_a_proxy_as_the_page_has_it(tmp_path):
-    """nginx with the page's own lines, but for addresses and files."""
+KEPT = "        proxy_set_header Host $host;\n"
+
+
+@pytest.mark.parametrize("left_out, below, settings", [("", "", ["--server.hosts", NAME]), (KEPT, "", []), (KEPT, "/flametree", ["--server.path_prefix", "/flametree"])], ids=["host-kept", "host-of-the-upstream", "below-a-path"])
+def test_a_proxy_as_the_page_has_it(tmp_path, left_out, below, settings):
+    """nginx with the page's own lines, but for addresses and files; with the Host that it sets by itself, and with a path that it leaves."""
     lines, = re.findall(r"```nginx\n(.*?)```", page("one-host.md"), re.S)
     authority, host = certificates.Authority(tmp_path), own_host()
     authority.sign(NAME, NAME)
-    with Flametree("--server.hosts", NAME) as f:
+    with Flametree(*settings) as f:
+        assert KEPT in lines and "location / {" in lines
+        lines = lines.replace(left_out or KEPT, "" if left_out else KEPT).replace("location / {", "location %s/ {" % below)
         replaced = {"listen 443": "listen %s:8443" % host, "http://127.0.0.1:4040": f.url, "/etc/nginx/%s.crt" % NAME: authority.path(NAME + ".pem"), "/etc/nginx/%s.key" % NAME: authority.path(NAME + ".key")}
         for written, here in replaced.items():
             assert written in lines
@@ -82,12 +89,17 @@ def test_a_proxy_as_the_page_has_it(tmp_path):
             assert proxy.poll() is None, proxy.stdout.read()
             return done
         try:
-            await_("the proxy", lambda: curl("https://%s/ready" % NAME).returncode == 0)
-            pushed = curl("--fail", "--data-binary", "main;work 12", "-H", "X-Scope-OrgID: somebody", "https://%s/ingest?name=shop&from=now&until=now" % NAME)
+            await_("the proxy", lambda: curl("https://%s%s/ready" % (NAME, below)).returncode == 0)
+            pushed = curl("--fail", "--data-binary", "main;work 12", "-H", "X-Scope-OrgID: somebody", "https://%s%s/ingest?name=shop&from=now&until=now" % (NAME, below))
             assert pushed.returncode == 0 and pushed.stdout == "", pushed
             assert sum(f.server().stacks("shop").values()) == 12 * 10**7
             # As a browser of the page itself asks.
-            assert "<html" in curl("--fail", "-H", "Origin: https://" + NAME, "-H", "Sec-Fetch-Site: same-origin", "https://%s/" % NAME).stdout.lower()
+            page_itself = ["--fail", "-A", "Mozilla/5.0", "-H", "Origin: https://" + NAME, "-H", "Sec-Fetch-Site: same-origin"]
+            assert "<html" in curl(*page_itself, "https://%s%s/" % (NAME, below)).stdout.lower()
+            names = curl(*page_itself, "-H", "Content-Type: application/json", "--data", '{"name":"service_name","start":%d,"end":%d}' % (time.time() * 1000 - 600_000, time.time() * 1000 + 1000), "https://%s%s/querier.v1.QuerierService/LabelValues" % (NAME, below))
+            assert '"shop"' in names.stdout, names
+            foreign = ["-A", "Mozilla/5.0", "-H", "Origin: https://evil.example", "-H", "Sec-Fetch-Site: cross-site"]
+            assert "permission_denied" in curl(*foreign, "-H", "Content-Type: application/json", "--data", "{}", "https://%s%s/querier.v1.QuerierService/LabelValues" % (NAME, below)).stdout
         finally:
             proxy.terminate()
             proxy.communicate()

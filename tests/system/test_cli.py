@@ -221,6 +221,17 @@ def test_labels_and_types(url, service):
     assert CPU in ok("types", url=url).split()
 
 
+def test_labels_shows_every_name_that_was_stored(url, tmp_path):
+    name = unique("names")
+    (tmp_path / "p").write_bytes(Pprof(("main", 1)).encode())
+    names = ["k8s.pod.name", "process-description", "k8s.io/part-of"]
+    ok("push", str(tmp_path / "p"), "-l", "service_name=" + name, *(word for n in names for word in ("-l", n + "=x")), url=url)
+    assert set(names) <= set(ok("labels", "--service", name, url=url).splitlines())
+    assert set(names) <= set(ok("labels", url=url).splitlines())
+    for n in names:
+        assert ok("labels", n, "--match", '{service_name="%s", "%s"="x"}' % (name, n), url=url) == "x\n"
+
+
 def test_no_labels_is_3(url):
     assert "no values of label nobody_has_this" in fails(3, "labels", "nobody_has_this", url=url)
 

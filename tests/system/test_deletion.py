@@ -222,6 +222,7 @@ def test_a_deletion_that_is_repeated_counts_once_and_a_second_one_adds_up(tmp_pa
 @pytest.mark.parametrize("query, says", [
     ("", "match is missing"), ("match={}&start=x", "start is 'x'"), ("match={}&start=2&end=1", "the range is empty"),
     ("match={}&tenant=../x", "cannot be the name of a tenant"), ("match={}&id=1", "id"), ("match={a=~%22(%22}", ""), ("match={}&start=4102444800000", "the range is empty"),
+    ("match={}&start=-5", "start is '-5'"), ("match={}&end=2026-02-30T00:00:00Z", "end is '2026-02-30T00:00:00Z'"), ("match={}&start=now%2B1h", "the range is empty"),
 ])
 def test_requests_that_are_wrong_delete_nothing(tmp_path, query, says):
     with Flametree(*USUAL, data=str(tmp_path)) as f:
@@ -229,6 +230,14 @@ def test_requests_that_are_wrong_delete_nothing(tmp_path, query, says):
         reply = f.operator().call("POST", "/compactor/delete?" + query.replace("{", "%7B").replace("}", "%7D")).expect(400)
         assert says in reply.json()["message"], reply.text
         assert not deletions(f)["deletions"] and len(answers(f.server())["pods"]) == 3
+
+
+def test_a_range_may_be_written_as_rfc3339(tmp_path):
+    with Flametree(*USUAL, data=str(tmp_path)) as f:
+        fill(f.server(), only=lambda at: at < START + 2 * HOUR)
+        text = ["%s=%s" % (name, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 10**9))) for name, at in (("start", START), ("end", START + HOUR))]
+        f.operator().call("POST", "/compactor/delete?match=%7B%7D&" + "&".join(text)).expect(200)
+        assert " from_ns=%d to_ns=%d " % (START - 1, START + HOUR) in f.tail()
 
 
 EXPIRING = [*[x for x in USUAL if "raw_retention" not in x], "--compactor.raw_retention=24h"]

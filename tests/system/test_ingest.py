@@ -132,6 +132,79 @@ def test_refusals(s, name, body, headers, params, status, text):
     s.call("POST", "/ingest?" + urllib.parse.urlencode({"name": unique(), **params}), body, headers, push=True).expect(status, text)
 
 
+BAD_TIMES = [
+    ("no-time", {"from": "abc"}, "from: 'abc' is not a time; examples: now-1h30m"), ("negative", {"from": "-5"}, "from: '-5' is not a time"),
+    ("until", {"from": "now-1m", "until": "tomorrow"}, "until: 'tomorrow' is not a time"), ("backwards", {"from": "now-10s", "until": "now-20s"}, "from: 'now-10s' is after until 'now-20s'"),
+    ("before-1970", {"from": "1969-12-31T23:59:59Z"}, "from: '1969-12-31T23:59:59Z' is before 1970"), ("unit", {"from": "now-5parsecs"}, "from: 'now-5parsecs' is not a time"),
+    ("no-date", {"from": "2026-02-30T00:00:00Z"}, "is not a time"), ("exponent", {"from": "1.7e9"}, "is not a time"),
+    ("far-backwards", {"from": "now+1d", "until": "now"}, "is after until 'now', and outside of ingestion window"),
+]
+FORMS = {"text": (b"a 1\n", {}), "pprof": (Pprof(("a", 1)).encode(), {"format": "pprof"}), "jfr": (b"FLR\0", {"format": "jfr"})}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("params, told", [row[1:] for row in BAD_TIMES], ids=[row[0] for row in BAD_TIMES])
+def test_times_that_cannot_be_are_refused_by_name(s, form, params, told):
+    service, (body, more) = unique(), FORMS[form]
+    reply = s.call("POST", "/ingest?" + urllib.parse.urlencode({"name": service, **params, **more}), body, push=True).expect(400, code="invalid_argument")
+    assert told in reply.message(), reply
+    assert service not in s.ok("LabelValues", name="service_name").get("names", [])
+
+
+def test_refused_times_and_names_are_counted(s):
+    def count(reason):
+        text = s.call("GET", "/metrics").expect(200).text
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("flametree_distributor_discarded_samples_total{") and 'reason="%s"' % reason in line)
+    before = count("malformed_profile"), count("invalid_labels")
+    s.ingest(unique(), b"a 1\n", **{"from": "abc"}).expect(400)
+    s.ingest("app{=x}", b"a 1\n").expect(400)
+    assert (count("malformed_profile"), count("invalid_labels")) == (before[0] + 1, before[1] + 1)
+
+
+GOOD_TIMES = [("%d", 1), ("%d.25", 1), ("%d", 1000), ("%d", 1000_000), ("%d", 1000_000_000), ("%d.5", 1000)]
+
+
+@pytest.mark.parametrize("text, unit", GOOD_TIMES)
+def test_times_are_read_by_their_digits(s, text, unit):
+    service, at = unique(), int(time.time()) - 100
+    s.ingest(service, b"a 1\n", sampleRate="0", **{"from": text % (at * unit), "until": None}).expect(200)
+    assert s.stacks(service, "process_cpu:samples:count::", start=at * 1000 - 1, end=at * 1000 + 999) == {"a": 1}
+
+
+def test_rfc3339_is_read_with_its_zone_even_if_nobody_escaped_it(s):
+    at = int(time.time()) - 100
+    local = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at + 5400))
+    for text in (local + "%2B01:30", local + "+01:30", local.replace("T", "%20") + ".5%2B01:30"):
+        service = unique()
+        s.call("POST", "/ingest?name=%s&sampleRate=0&from=%s" % (service, text), b"a 1\n", push=True).expect(200)
+        assert s.stacks(service, "process_cpu:samples:count::", start=at * 1000 - 1, end=at * 1000 + 999) == {"a": 1}
+
+
+OTHER_NAMES = ["my shop", "größe", "shop 2.1", "example.org/shop", "https://example.org/a?b", "日本", "a:b|c"]
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_services_with_any_name_are_the_same_by_every_way(s, name):
+    """By a push, and as text, pprof and JFR would have it on /ingest."""
+    service = name + " " + unique()
+    labels = {"process-description": "x y", "k8s.io/part-of": "ü", "1st": "z"}
+    pairs = ",".join("%s=%s" % pair for pair in labels.items())
+    s.ingest("%s{%s}" % (service, pairs), b"a 1\n", sampleRate="0").expect(200)
+    s.ingest("%s{%s}" % (service, pairs), Pprof(("b", 2)).encode(), format="pprof").expect(200)
+    s.push({"__name__": "process_cpu", "service_name": service, **labels}, Pprof(("c", 3))).expect(200)
+    rows = s.series(service, "service_name", *labels)
+    assert rows == [{"service_name": service, **labels}]
+    assert s.stacks(service) == {"b": 2, "c": 3} and s.stacks(service, "process_cpu:samples:count::") == {"a": 1}
+
+
+def test_times_of_pprof_that_cannot_be_are_told(s):
+    service = unique()
+    reply = s.push({"__name__": "process_cpu", "service_name": service}, Pprof(("a", 1), time_ns=-5)).expect(400, code="invalid_argument")
+    assert "has the time -5 ns (time_nanos), which is before 1970" in reply.message()
+    s.ingest(service, Pprof(("a", 1), time_ns=-5).encode(), format="pprof").expect(422, "before 1970")
+    assert service not in s.ok("LabelValues", name="service_name").get("names", [])
+
+
 SERVICES = [
     ("given-as-text", "%s.cpu{service_name=%s-s}", "text", {"service_name": "%s-s", "app_name": "%s"}), ("given-as-pprof", "%s{service_name=%s-s}", "pprof", {"service_name": "%s-s"}),
     ("application-of-its-own", "%s{service_name=%s-s,app_name=mine}", "text", {"service_name": "%s-s", "app_name": "mine"}),

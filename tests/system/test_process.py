@@ -64,7 +64,8 @@ VALUES = [
     ("cluster.compactors", "=h:1", "not id=address"), ("self_profile.url", "localhost:4040", "not http://host:port"), ("self_profile.url", "http://:80", "not http://host:port"),
     ("self_profile.tenant", "a/b", "unsupported character"), ("server.id", "a=b", "has a blank"), ("server.data_dir", "/dev/null", "not a directory"), ("storage.dir", "/dev/null", "not a directory"),
     ("storage.kind", "tape", "local, s3, azure, none"), ("storage.io", "fast", "auto, threads"), ("log.level", "loud", "debug, info, warn, error"), ("runtime_config.file", "/nonexistent.yaml", "/nonexistent.yaml"),
-    ("limits.ingestion_relabeling_default_rules_position", "middle", "middle"), ("server.head_timeout", "5 parsecs", "not a duration"), ("server.body_max", "lots", "not a number of bytes"),
+    ("server.data_dir", "/dev/null/x", "Not a directory"), ("server.data_dir", "/tmp/" + "x" * 5000, "too long"), ("cluster.dns_servers", "banana", "not an address and a port"),
+    ("cluster.dns_servers", "10.0.0.1,10.0.0.2:70000", "'10.0.0.2:70000'"), ("limits.ingestion_relabeling_default_rules_position", "middle", "middle"), ("server.head_timeout", "5 parsecs", "not a duration"), ("server.body_max", "lots", "not a number of bytes"),
 ]
 
 
@@ -81,6 +82,47 @@ def test_check_config_looks_into_certificates(tmp_path):
         for file in (str(path), "/nonexistent.pem"):
             answer = run("--check-config", "--%s.tls_cert_file=%s" % (section, file), "--%s.tls_key_file=%s" % (section, path), *more)
             assert answer.returncode == 2 and file in answer.stderr and section in answer.stderr, answer.stderr
+
+
+KEYS = {"access_key": "a", "secret_key": "b"}
+S3 = {"bucket": "prof", "endpoint": "https://127.0.0.1:1", **KEYS}
+AZURE = {"account": "shop", "container": "profiles", "account_key": "aGVsbG8="}
+STORES = [
+    ("no-scheme", "s3", {**S3, "endpoint": "s3.eu-west-1.amazonaws.com"}, "s3.endpoint: 's3.eu-west-1.amazonaws.com' begins with neither https:// nor http://"),
+    ("path", "s3", {**S3, "endpoint": "https://host:9000/prof"}, "s3.endpoint: 'https://host:9000/prof' is no address; it is written https://host:port, without a path"),
+    ("port", "s3", {**S3, "endpoint": "https://host:99999"}, "s3.endpoint: 'https://host:99999' is no address"),
+    ("user", "s3", {**S3, "endpoint": "https://u:p@host"}, "is no address"), ("region", "s3", {"bucket": "prof", "region": "eu west", **KEYS}, "s3.endpoint: "),
+    ("bucket-is-an-address", "s3", {"bucket": "s3://x/y", **KEYS}, "s3.bucket: 's3://x/y' has a ':' at 2"), ("capitals", "s3", {"bucket": "My_Bucket", **KEYS}, "s3.bucket: 'My_Bucket' has a 'M' at 0"),
+    ("short", "s3", {**S3, "bucket": "ab"}, "s3.bucket: the name has 2 characters"), ("prefix", "s3", {**S3, "prefix": "a//b"}, "s3.prefix: "),
+    ("authorities", "s3", {**S3, "ca_file": "/nonexistent.pem"}, "s3.ca_file: open /nonexistent.pem"), ("no-authorities", "s3", {**S3, "ca_file": "/etc/passwd"}, "s3.ca_file: "),
+    ("no-account", "azure", {"container": "profiles"}, "azure.account: it is not set"), ("account", "azure", {**AZURE, "account": "Shop"}, "azure.account: 'Shop' has a 'S' at 0"),
+    ("container", "azure", {**AZURE, "container": "my_profiles"}, "azure.container: 'my_profiles' has a '_' at 2"), ("key", "azure", {**AZURE, "account_key": "no base"}, "no base64"),
+    ("key-file", "azure", {"account": "shop", "container": "profiles", "key_file": "/nonexistent"}, "azure.key_file: open /nonexistent"),
+    ("azure-endpoint", "azure", {**AZURE, "endpoint": "shop.blob.core.windows.net"}, "azure.endpoint: "), ("azure-authorities", "azure", {**AZURE, "ca_file": "/nonexistent.pem"}, "azure.ca_file: "),
+]
+ALONE = {"HOME": "/nonexistent", "PATH": os.environ["PATH"]}  # no keys or accounts of this machine
+
+
+@pytest.mark.parametrize("kind, settings, told", [row[1:] for row in STORES], ids=[row[0] for row in STORES])
+def test_check_config_says_of_a_bucket_what_a_start_says(tmp_path, kind, settings, told):
+    flags = ["--storage.kind", kind, *("--%s.%s=%s" % (kind, key, value) for key, value in settings.items()), "--server.data_dir", str(tmp_path / "data"), "--server.listen", "127.0.0.1:0"]
+    checked, started = (subprocess.run([os.path.join(BIN, "flametree"), *more, *flags], capture_output=True, text=True, timeout=60, env=ALONE) for more in (["--check-config"], ["serve"]))
+    assert (checked.returncode, started.returncode) == (2, 2) and told in checked.stderr, (checked, started)
+    assert checked.stderr.splitlines()[-1] == started.stderr.splitlines()[-1]
+    assert not (tmp_path / "data").exists(), "nothing was begun"
+
+
+@pytest.mark.parametrize("kind, settings", [("s3", S3), ("s3", {**S3, "bucket": "My_Bucket"}), ("s3", {"bucket": "prof", **KEYS}), ("azure", AZURE)], ids=["endpoint", "ceph", "amazon", "azure"])
+def test_check_config_asks_no_bucket(kind, settings):
+    flags = ["--%s.%s=%s" % (kind, key, value) for key, value in settings.items()]
+    checked = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", "--storage.kind", kind, *flags], capture_output=True, text=True, timeout=60, env=ALONE)
+    assert (checked.returncode, checked.stdout) == (0, "the settings are valid\n"), checked
+
+
+def test_a_log_in_a_store_needs_a_store():
+    for program, flags, code in (("flametree", ["--storage.kind=none"], 2), ("flametree", [], 0), ("flametree-ingester", [], 2), ("flametree-ingester", ["--storage.dir=/tmp"], 0)):
+        checked = subprocess.run([os.path.join(BIN, program), "--check-config", "--ingester.log=object", *flags], capture_output=True, text=True, timeout=60, env=ALONE)
+        assert checked.returncode == code and (code == 0 or "there is no object store" in checked.stderr), checked
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:4040", ":4040", "[::1]:0", "[::]:4040", "host_a.example-1.com:65535", "unix:/run/flametree.sock"])

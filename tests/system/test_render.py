@@ -78,6 +78,7 @@ REFUSED = [
     ("long-range", {"from": "now-48h"}, "max_query_length, actual: 48h0m0s, limit: 1d"),
     ("absurd-range", {"from": "now-1h", "until": "9" * 40}, "max_query_length, actual: "),
     ("backwards", {"from": "now", "until": "now-1h"}, "query start time is after end time"),
+    ("no-time", {"from": "abc"}, "from: 'abc' is not a time"), ("negative", {"from": "-5"}, "from: '-5' is not a time"), ("no-until", {"until": "soon"}, "until: 'soon' is not a time"),
     ("hostile-regex", {"query": CPU + '{a=~"(a*)*("}'}, 'failed to parse "query"'),
     ("nul-in-a-group", {"groupBy": "a\0b"}, "a label to group by of the query holds a NUL byte"),
     ("bytes-in-a-group", {"groupBy": b"\xff"}, "a label to group by of the query is not valid UTF-8"),
@@ -90,6 +91,24 @@ REFUSED = [
 @table("change, text", REFUSED)
 def test_refused(s, change, text):
     render(s, "x", **change).expect(400, text, code="invalid_argument")
+
+
+def test_times_of_the_other_routes_are_refused_by_name(s):
+    query = CPU + '{service_name="x"}'
+    for name in ("leftFrom", "leftUntil", "rightFrom", "rightUntil"):
+        get(s, "render-diff", leftQuery=query, rightQuery=query, **{name: "-5"}).expect(400, name + ": '-5' is not a time", code="invalid_argument")
+    for name in ("from", "until"):
+        get(s, "label-values", label="pod", **{name: "abc"}).expect(400, name + ": 'abc' is not a time", code="invalid_argument")
+
+
+def test_rfc3339_means_its_moment(s):
+    at = int(time.time()) // 15 * 15 - 60
+    service = s.send(("a", 4), time_ns=at * 10**9)
+
+    def total(shift):
+        between = {name: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t + shift)) for name, t in (("from", at - 1), ("until", at + 1))}
+        return render(s, service, **between).expect(200).json()["flamebearer"]["numTicks"]
+    assert (total(0), total(-10), total(10)) == (4, 0, 0)
 
 
 @table("path", [("render", "render"), ("render-diff", "render-diff"), ("label-values", "label-values")])

@@ -12,9 +12,7 @@ static const struct {
     const char *text;
     int64_t ns;
 } cases[] = {
-    {"", NOW},
     {"now", NOW},
-    {"tuesday", NOW},
     {"0", 0},
     {"1699999999", INT64_C(1699999999) * S_NS},
     {"1699999999123", INT64_C(1699999999123) * 1000000},
@@ -40,21 +38,86 @@ static const struct {
     {"now-1mon", NOW - 30 * DAY},
     {"now-1M", NOW - 30 * DAY},
     {"now-1y", NOW - 365 * DAY},
-    {"whatever-1h", NOW - 3600 * S_NS},
     {"-1h", NOW - 3600 * S_NS},
-    {"now-5", NOW},
-    {"now-5parsecs", NOW},
-    {"now-", NOW},
+    {"now-250ms", NOW - S_NS / 4},
+    {"now-5us7ns", NOW - 5007},
+    {"+1h", NOW + 3600 * S_NS},
+    {"now 1h", NOW + 3600 * S_NS},  // a '+' that nobody escaped
     {"now - 1 h", NOW - 3600 * S_NS},
     {"now-99999999999999999y", NOW - INT64_MAX},
+    {"1699999999.25", INT64_C(1699999999) * S_NS + S_NS / 4},
+    {"1699999999123.5", INT64_C(1699999999123) * 1000000 + 500000},
+    {"1699999999.00000000099", INT64_C(1699999999) * S_NS},
+    {"2023-11-14T22:13:20Z", NOW},
+    {"2023-11-14T22:13:20.123456789Z", NOW + 123456789},
+    {"2023-11-14T23:13:20+01:00", NOW},
+    {"2023-11-14T23:13:20 01:00", NOW},
+    {"2023-11-14T17:43:20-04:30", NOW},
+    {"2023-11-14 22:13:20", NOW},
+    {"2023-11-14T22:13", NOW - 20 * S_NS},
+    {"2023-11-14", NOW - 80000 * S_NS},
+    {"2024-02-29T00:00:00Z", INT64_C(1709164800) * S_NS},
+    {"1969-12-31T23:59:59Z", -S_NS},
+    {"2261-12-31T23:59:59Z", INT64_C(9214646399) * S_NS},
+    {"1678-01-01", INT64_C(-9214560000) * S_NS},
+};
+
+static const char *const refused[] = {
+    "",
+    "abc",
+    "tuesday",
+    "-5",
+    "-1700000000",
+    "+",
+    "-",
+    "now-",
+    "now-5",
+    "now-5parsecs",
+    "now-1h-",
+    "whatever-1h",
+    "1h",
+    "now/d",
+    "nowish",
+    "1e9",
+    "1.7e+09",
+    "1700000000.",
+    ".5",
+    "1.2.3",
+    "0x10",
+    "\xff",
+    "2023-02-29T00:00:00Z",
+    "2023-13-01",
+    "2023-11-14T24:00:00Z",
+    "2023-11-14T22:13:20+1",
+    "2023-11-14T22:13:20Zx",
+    "2023-11-14T22:13:20.Zx",
+    "23-11-14T22:13:20Z",
+    "9999-01-01",
+    "1111111111111111111111111111111111111111111111111111111111111111111111111",
 };
 
 static void attime_reads_every_form(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        int64_t got = attime_parse(str_of(cases[i].text), NOW);
+        int64_t got = 1;
+        size_t n = strlen(cases[i].text);
+        assert_ok(attime_parse(str_make(tail_guard(cases[i].text, n), n), NOW, &got, e));
         if (got != cases[i].ns) fail_msg("%s: %lld", cases[i].text, (long long)got);
+    }
+}
+
+static void other_texts_are_refused_by_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        int64_t got = 1;
+        err e = {0};
+        size_t n = strlen(refused[i]);
+        if (attime_parse(str_make(tail_guard(refused[i], n), n), NOW, &got, &e))
+            fail_msg("%s: %lld", refused[i], (long long)got);
+        assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(e.msg, "' is not a time; examples: now-1h30m"));
     }
 }
 
@@ -62,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attime_reads_every_form),
+        cmocka_unit_test(other_texts_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,14 +23,15 @@ static const struct {
     {"foo{__name__=bar}", "bar", "{}"},
     {"", NULL, "service name is required"},
     {"  {k=v}", NULL, "service name is required"},
-    {"app!{a=b}", NULL, "invalid service name: app!: character is not allowed: '!'"},
-    {"gr\xc3\xb6\xc3\x9f"
-     "e",
-     NULL,
-     "invalid service name: gr\xc3\xb6\xc3\x9f"
-     "e: character is not allowed: '\xc3\xb6'"},
-    {"a b", NULL, "invalid service name: a b: character is not allowed: ' '"},
-    {"app{a-b=c}", NULL, "invalid label name: a-b: character is not allowed: '-'"},
+    {"app!{a=b}", "app!", "{a=\"b\"}"},
+    {"gr\xc3\xb6\xc3\x9f", "gr\xc3\xb6\xc3\x9f", "{}"},
+    {" my shop {a=b}", "my shop", "{a=\"b\"}"},
+    {"https://a/b:1,2}", "https://a/b:1,2}", "{}"},
+    {"app{process-description=x}", "app", "{process-description=\"x\"}"},
+    {"app{a b/c:{d=e}", "app", "{a b/c:{d=\"e\"}"},
+    {"a\xff", NULL, "invalid service name: \"a\\xff\": it is not UTF-8"},
+    {"app{\xffz=c}", NULL, "invalid label name: \"\\xffz\": it is not UTF-8"},
+    {"shop=eu", NULL, "invalid service name: shop=eu: character is not allowed: '='"},
     {"app{=c}", NULL, "label name is required"},
     {"app{a,b=c}", NULL, "invalid label name: a,b: character is not allowed: ','"},
 };

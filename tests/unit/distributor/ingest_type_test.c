@@ -32,6 +32,11 @@ static const struct {
     {"app.exceptions", "app", "exceptions:samples:count::", 100, 2},
     {"app.bytes", "app", "memory:samples:bytes::", 100, 2},
     {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 0},
+    {"shop 2.1", "shop 2.1", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
+    {"example.org/shop", "example.org/shop", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100,
+     20000000},
+    {"Acme.Shop", "Acme.Shop", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
+    {"shop 2.1.alloc_space", "shop 2.1", "memory:alloc_space:bytes::", 100, 2},
     {"app.foo", NULL, "", 100, 0},
     {"app.", NULL, "", 100, 0},
 };

@@ -264,8 +264,8 @@ static const struct {
      1,
      DISCARD_INVALID_LABELS,
      "invalid labels '{foo=\"bar\", service_name=\"unknown_service\"}' with error"},
-    {"twice",
-     {{S_INIT("__name__"), S_INIT("c")}, {S_INIT("k"), S_INIT("1")}, {S_INIT("k"), S_INIT("1")}},
+    {"twice with two values",
+     {{S_INIT("__name__"), S_INIT("c")}, {S_INIT("k"), S_INIT("1")}, {S_INIT("k"), S_INIT("2")}},
      3,
      DISCARD_DUPLICATE_LABEL_NAMES,
      "has duplicate label name: 'k'"},
@@ -316,6 +316,69 @@ static void services_without_name_are_unknown(void **state)
         assert_true(str_is(b->service, "unknown_service"));
         assert_int_equal(r->time_ns, NOW);
         assert_int_equal(uuid_ms(r->id), NOW / NS_PER_MS);
+    }
+}
+
+static void a_label_sent_twice_with_one_value_is_one_label(void **state)
+{
+    (void)state;
+    good(&bytes);
+    label ls[] = {{S("k"), S("1")},
+                  {S("service_name"), S("s")},
+                  {S("__name__"), S("process_cpu")},
+                  {S("service_name"), S("s")},
+                  {S("k"), S("1")},
+                  {S("k"), S("1")}};
+    struct limits tight = stock_limits;
+    tight.max_label_names_per_series = 3;  // the copies do not count
+    struct pipeline in;
+    pipeline_init(&in, &arena, &tight, NOW, 1);
+    struct pipeline_item item = {.bytes = buf_view(&bytes), .labels = ls, .label_count = COUNT(ls)};
+    pipeline_pprof(&in, &item);
+    if (in.failed) fail_msg("%s", in.first.msg);
+    struct batch *b = NULL;
+    (void)only_record(&in, &b);
+    assert_true(str_is(b->service, "s"));
+}
+
+static void times_before_1970_are_refused_and_absurd_durations_are_unknown(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t time_ns;
+        int64_t duration_ns;
+        int64_t stored_ns;  // of the time; 0: refused
+        int64_t stored_duration_ns;
+    } cases[] = {
+        {0, 5, NOW, 5},
+        {NOW - 7, 5, NOW - 7, 5},
+        {-1, 5, 0, 0},
+        {INT64_MIN, 5, 0, 0},
+        {NOW, -1, NOW, 0},
+        {NOW, INT64_MIN, NOW, 0},
+        {NOW, INT64_MAX, NOW, 0},
+        {NOW, INT64_MAX - NOW, NOW, INT64_MAX - NOW},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        buf_clear(&bytes);
+        good(&bytes);
+        pb_put_u64(&bytes, 9, (uint64_t)cases[i].time_ns);
+        pb_put_u64(&bytes, 10, (uint64_t)cases[i].duration_ns);
+        struct pipeline in;
+        pipeline_init(&in, &arena, &stock_limits, NOW, 1);
+        push(&in, buf_view(&bytes), "x");
+        if (cases[i].stored_ns) {
+            if (in.failed) fail_msg("%zu: %s", i, in.first.msg);
+            struct batch *b = NULL;
+            const struct record *r = only_record(&in, &b);
+            assert_int_equal(r->time_ns, cases[i].stored_ns);
+            assert_int_equal(r->duration_ns, cases[i].stored_duration_ns);
+            continue;
+        }
+        assert_true(in.failed);
+        assert_int_equal(in.first.code, ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(in.first.msg, "(time_nanos), which is before 1970"));
+        assert_int_equal(in.discards.profiles[DISCARD_MALFORMED_PROFILE], 1);
     }
 }
 
@@ -590,6 +653,8 @@ int main(void)
         T(bad_profiles_are_told_and_leave_the_others_alone),
         T(bad_labels_are_told),
         T(services_without_name_are_unknown),
+        T(a_label_sent_twice_with_one_value_is_one_label),
+        T(times_before_1970_are_refused_and_absurd_durations_are_unknown),
         T(a_stack_of_a_million_is_cut),
         T(nothing_left_is_no_failure),
         T(ids_tell_repeated_uploads),

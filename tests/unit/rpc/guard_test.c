@@ -89,6 +89,46 @@ static void the_listeners_own_host_is_a_name(void **state)
     assert_false(answers(&g, "other:4040", "origin: http://other:4040\n", &e));
 }
 
+static void a_proxy_may_change_host(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        const char *headers;
+        bool ok;
+    } cases[] = {
+        // What the browser says of a page with TLS, or of this machine.
+        {"127.0.0.1:4040", "origin: https://any.example\nsec-fetch-site: same-origin\n", true},
+        {"flametree:4040", "origin: https://any.example\nsec-fetch-site: same-origin\n", true},
+        {"127.0.0.1:4040", "origin: http://localhost:8080\nsec-fetch-site: same-origin\n", true},
+        {"127.0.0.1:4040", "origin: http://127.0.0.1:8080\nsec-fetch-site: same-origin\n", true},
+        {"127.0.0.1:4040", "origin: http://127.evil.example\nsec-fetch-site: same-origin\n", false},
+        {"127.0.0.1:4040", "origin: http://evil.example\nsec-fetch-site: same-origin\n", false},
+        {"127.0.0.1:4040", "origin: https://any.example\nsec-fetch-site: same-site\n", false},
+        {"127.0.0.1:4040", "origin: https://any.example\nsec-fetch-site: cross-site\n", false},
+        {"127.0.0.1:4040", "origin: https://any.example\nsec-fetch-site: none\n", false},
+        {"127.0.0.1:4040", "origin: https://any.example\n", false},
+        {"127.0.0.1:4040", "origin: null\nsec-fetch-site: same-origin\n", false},
+        // Nobody changed Host here, so it has to name us.
+        {"any.example", "origin: https://any.example\nsec-fetch-site: same-origin\n", false},
+        {"any.example", "sec-fetch-site: same-origin\n", false},
+        // What another proxy says.
+        {"127.0.0.1:4040", "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7\n", true},
+        {"127.0.0.1:4040", "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7, b\n", true},
+        {"127.0.0.1:4040", "origin: http://localhost:1\nx-forwarded-host: localhost:1\n", true},
+        {"127.0.0.1:4040", "origin: http://10.0.0.8\nx-forwarded-host: 10.0.0.7\n", false},
+        {"127.0.0.1:4040", "origin: http://evil.example\nx-forwarded-host: evil.example\n", false},
+        {"127.0.0.1:4040", "origin: http://evil.example\nx-forwarded-host: \n", false},
+    };
+    struct guard g;
+    guard_init(&g, "127.0.0.1:4040", hosts, COUNT(hosts));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        err e = {0};
+        if (answers(&g, cases[i].host, cases[i].headers, &e) != cases[i].ok)
+            fail_msg("%zu: %s %s: %s", i, cases[i].host, cases[i].headers, e.msg);
+    }
+}
+
 static void other_sites_are_refused(void **state)
 {
     (void)state;
@@ -144,6 +184,7 @@ int main(void)
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(listeners_are_loopbacks_or_not),
         cmocka_unit_test(the_listeners_own_host_is_a_name),
+        cmocka_unit_test(a_proxy_may_change_host),
         cmocka_unit_test(other_sites_are_refused),
         cmocka_unit_test(a_star_switches_it_off),
     };

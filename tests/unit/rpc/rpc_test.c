@@ -175,7 +175,7 @@ static void connect_heads_are_checked(void **state)
         {"content-encoding: identity\n", 200, "{\"QuerierAPI\":\"1\"}"},
         {"content-encoding: br\n", 501,
          "{\"code\":\"unimplemented\",\"message\":\"unknown compression \\\"br\\\": supported "
-         "encodings are gzip\"}"},
+         "encodings are gzip,zstd\"}"},
         {"accept: invalid/mime/type/format\n", 400,
          "Invalid header format: mime: unexpected content after media subtype\n"},
     };
@@ -242,7 +242,7 @@ static void connect_answers_have_their_headers(void **state)
                                   S("{\"matchers\":[\"x\",\"\\u00e9\"]}"));
     expect_body(x, 200, "{\"names\":[\"a|b\",\"x\",\"\xc3\xa9\"]}");
     expect_header(x, "content-type", "application/json");
-    expect_header(x, "accept-encoding", "gzip");
+    expect_header(x, "accept-encoding", "gzip,zstd");
     expect_header(x, "content-encoding", "");
     assert_true(str_is(x->req.log.tenant, "a|b"));
     exchange_free(x);
@@ -450,7 +450,7 @@ static void grpc_answers_an_envelope_and_trailers(void **state)
     assert_int_equal(x->status, 200);
     assert_true(str_eq(exchange_reply(x), S("\0\0\0\0\x02\x08\x01")));
     expect_header(x, "content-type", "application/grpc");
-    expect_header(x, "grpc-accept-encoding", "gzip");
+    expect_header(x, "grpc-accept-encoding", "gzip,zstd");
     expect_header(x, "grpc-encoding", "");
     assert_int_equal(x->trailers.n, 1);
     assert_true(str_is(http_headers_get(&x->trailers, "grpc-status"), "0"));
@@ -463,6 +463,17 @@ static void grpc_answers_an_envelope_and_trailers(void **state)
     assert_int_equal((unsigned char)out.p[4], out.n - 5);
     assert_true(str_is(gunzip(x, str_slice(out, 5, out.n)), "\x08\x01"));
     exchange_free(x);
+
+    // A message may be compressed by either of the names in grpc-accept-encoding.
+    struct buf z;
+    buf_init(&z, NULL, 1 << 20);
+    buf_put(&z, "\1\0\0\0\0", 5);
+    assert_ok(compress_zstd(S("\x0a\x01y"), 3, &z, e));
+    z.p[4] = (char)(z.n - 5);
+    x = ask_h2("/t.v1.Echo/Names", GRPC "grpc-encoding: zstd\nx-scope-orgid: t\n", buf_view(&z));
+    assert_true(str_eq(exchange_reply(x), S("\0\0\0\0\x06\x0a\x01t\x0a\x01y")));
+    exchange_free(x);
+    buf_release(&z);
 
     // Over HTTP/1.1 too, whose trailers follow the last chunk.
     x = ask("/t.v1.Echo/Version", GRPC, S("\0\0\0\0\0"));
@@ -517,7 +528,7 @@ static void envelopes_that_are_none_are_refused(void **state)
         {"not compressed at all", WEB "grpc-encoding: gzip\n", S_INIT("\x01\0\0\0\x02zz"), "3",
          "get decompressor: gzip: invalid header"},
         {"unknown encoding", WEB "grpc-encoding: br\n", S_INIT("\0\0\0\0\0"), "12",
-         "unknown compression \"br\": supported encodings are gzip"},
+         "unknown compression \"br\": supported encodings are gzip,zstd"},
         {"bad message", WEB, S_INIT("\0\0\0\0\x02\x0a\xff"), "3",
          "unmarshal message: version.v1.VersionRequest: protobuf: a length is cut or too long"},
     };

@@ -45,6 +45,7 @@
 {{- $mine := index $v (include "flametree.valuesKey" .role) -}}
 {{- $one := eq .role "all-in-one" -}}
 {{- $server := dict "listen" ":4040" "data_dir" "/data" "memory_limit" $mine.memoryLimit "hosts" (include "flametree.hosts" .root | fromJsonArray) "drain_timeout" "30s" -}}
+{{- with $v.pathPrefix -}}{{- $_ := set $server "path_prefix" . -}}{{- end -}}
 {{- if $v.tls.public.secretName -}}
 {{- $_ := set $server "tls_cert_file" "/secrets/public-tls/tls.crt" -}}
 {{- $_ := set $server "tls_key_file" "/secrets/public-tls/tls.key" -}}
