@@ -90,6 +90,18 @@ bool decode_chrome(struct arena *a, str bytes, const struct decode_options *o, s
 bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e) MUST_CHECK;
 
+// ---- files of other tools with types of their own: rows of tools.def. One profile, whose samples
+// have the labels `thread` and `pid` where the file has threads. Fails with invalid_argument also
+// if there is no sample.
+
+// Pyroscope's JSON of a flame graph, of one profile and not of a difference. Its one type is that
+// of its metadata; samples of CPU and wall time at a rate of N Hz are samples/count and
+// nanoseconds, each sample 1e9 / N.
+bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options *o,
+                        struct decoded *out, err *e) MUST_CHECK;
+
+// ----
+
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
+#include "decode/tools.h"
 #include "deploy/cli/cli_files.h"
 #include "model/flamegraph.h"
 
@@ -83,7 +84,12 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
         return decode_chrome(a, bytes, o, d, e);
     case UPLOAD_OTLP:
         return decode_export(a, p, bytes, o, names, e);
+#define TOOL(id, name, decoder) \
+    case UPLOAD_##id:           \
+        return decoder(a, bytes, o, d, e);
+#include "decode/tools.def"
     case UPLOAD_AUTO:
+    case UPLOAD_FORMATS:
         break;
     }
     return err_set(e, ERR_INTERNAL, "no decoder for this format");

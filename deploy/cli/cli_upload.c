@@ -10,6 +10,7 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/perf.h"
+#include "decode/tools.h"
 #include "deploy/cli/cli_formats.h"
 #include "deploy/cli/cli_otlp.h"
 #include "distributor/ingest_type.h"
@@ -45,6 +46,8 @@ static const struct {
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
     [UPLOAD_LEGACY] = {S_INIT("legacy")},
     [UPLOAD_CHROME] = {S_INIT("chrome")},
+#define TOOL(id, name, decoder) [UPLOAD_##id] = {S_INIT(name)},
+#include "decode/tools.def"
 };
 
 enum upload_format upload_format_of(str name)
@@ -123,6 +126,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
     enum upload_format json = UPLOAD_AUTO;
+    enum tool tool = TOOL_COUNT;
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
     if (jfr_is(bytes)) {
         *format = UPLOAD_JFR;
@@ -133,6 +137,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if ((json = json_format(bytes)) != UPLOAD_AUTO) {
         *format = json;
+    } else if ((tool = tool_of(bytes)) != TOOL_COUNT) {
+        *format = upload_format_of(tool_rows[tool].name);
     } else if (legacy_is(bytes)) {
         // Before collapsed stacks: "goroutine profile: total 9" ends in a number too.
         *format = UPLOAD_LEGACY;
@@ -434,13 +440,16 @@ static bool check_perf(struct upload *out, str plain, err *e)
 // Formats that are sent as pprof (cli_upload.h says why).
 static bool is_converted(enum upload_format format)
 {
-    return format == UPLOAD_CPUPROFILE || format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
+    return tool_named(formats[format].name) != TOOL_COUNT || format == UPLOAD_CPUPROFILE ||
+           format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
 }
 
 static bool decode_as(enum upload_format format, struct arena *a, str plain, struct decoded *d,
                       err *e)
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
+    enum tool tool = tool_named(formats[format].name);
+    if (tool != TOOL_COUNT) return tool_rows[tool].decode(a, plain, &o, d, e);
     if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
     if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
     assert(format == UPLOAD_LEGACY);

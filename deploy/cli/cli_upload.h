@@ -3,10 +3,10 @@
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
 // pprof goes through Push, OTLP as OTLP over HTTP, all others through /ingest with the format's
-// name. Profiles of V8 and those of before pprof's protobuf are made pprof of first, although
-// /ingest takes them: only Push takes every label, and every first part of a profile type (--name).
-// What is stored is the same. A format that servers of this version cannot read
-// (common/decode/formats.def) is refused here.
+// name. Profiles of V8, those of before pprof's protobuf and those of decode/tools.def are made
+// pprof of first, although /ingest takes them: only Push takes every label, and every first part of
+// a profile type (--name). What is stored is the same. A format that servers of this version cannot
+// read (common/decode/formats.def) is refused here.
 #pragma once
 
 #include "model/label.h"
@@ -25,7 +25,10 @@ enum upload_format {
     UPLOAD_CPUPROFILE,  // these three made pprof of here
     UPLOAD_HEAPPROFILE,
     UPLOAD_LEGACY,
-    UPLOAD_CHROME
+    UPLOAD_CHROME,
+#define TOOL(id, ...) UPLOAD_##id,  // made pprof of, too
+#include "decode/tools.def"
+    UPLOAD_FORMATS
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 

@@ -161,6 +161,32 @@ def test_profiles_before_pprof_are_found_from_their_bytes(url, tmp_path):
 
 SPEEDSCOPE = speedscope(sampled("seconds", 1, "a"))
 
+FLAMEBEARER = json.dumps({"version": 1, "flamebearer": {"names": ["total", "main", "work"], "levels": [[0, 5, 0, 0], [0, 5, 1, 1], [1, 4, 4, 2]], "numTicks": 5, "maxSelf": 4},
+                          "metadata": {"format": "single", "units": "samples", "sampleRate": 100, "name": "cpu"}}).encode()
+
+# Of formats that the client makes pprof of: the file, and what is stored of it.
+TOOLS = {
+    "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, packed):
+    file, types, labels = TOOLS[tool]
+    name, path = unique("cli"), tmp_path / "x"
+    path.write_bytes(gzip.compress(file) if packed else file)
+    ok("push", str(path), "-l", "service_name=" + name, "-l", "zone=b,c", url=url)
+    got, have = stored(url, name)
+    assert {t.split(":")[1]: stacks for t, stacks in got.items()} == types
+    assert {k: v for k, v in have.items() if k != "zone"} == labels and have["zone"] == ["b,c"]
+    for kind, stacks in types.items():
+        assert sorted(ok("convert", str(path), "-", "--to", "folded", "--type", kind).splitlines()) == stacks
+        total = sum(int(line.rsplit(" ", 1)[1]) for line in stacks)
+        assert json.loads(ok("convert", str(path), "-", "--to", "flamebearer", "--type", kind))["flamebearer"]["numTicks"] == total
+    assert ok("top", str(path)) and ok("flame", str(path))
+
+
 # One upload of each format; what the table says about it is what the server does with it.
 UPLOADS = {
     "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
@@ -173,6 +199,7 @@ UPLOADS = {
     "chrome": ("/ingest?format=chrome", json.dumps(TRACE).encode()),
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
+    "flamebearer": ("/ingest?format=flamebearer", FLAMEBEARER),
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
     "otlp": ("/v1development/profiles?", otlp_request(unique("cli"))),
@@ -217,11 +244,12 @@ def stored(url, name):
     return {t: sorted(ok("query", "-s", name, "--type", t, "-F", "folded", url=url).splitlines()) for t in types}, {k: sorted(ok("labels", k, "-s", name, url=url).splitlines()) for k in keys}
 
 
-@pytest.mark.parametrize("format", ["perf", "cpuprofile", "heapprofile", "legacy", "chrome"])
+@pytest.mark.parametrize("format", ["perf", "cpuprofile", "heapprofile", "legacy", "chrome", *TOOLS])
 def test_push_stores_what_ingest_stores(url, tmp_path, format):
     """Also of formats that the client makes pprof of."""
     pushed, sent = unique("cli"), unique("cli")
     files = {
+        **{tool: file for tool, (file, _, _) in TOOLS.items()},
         "perf": PERF.encode(), "chrome": json.dumps(TRACE).encode(),
         "cpuprofile": json.dumps({"nodes": [v8_node(1, "(root)", [2], hitCount=1), v8_node(2, "", hitCount=2)], "startTime": 5, "endTime": 905, "samples": [1, 2, 2], "timeDeltas": [1, 2, 3]}).encode(),
         "heapprofile": json.dumps({"head": v8_node(1, "(root)", [v8_node(2, "alloc", selfSize=64)], selfSize=0)}).encode(),

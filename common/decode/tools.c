@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/tools.h"
+
+#define SNIFF_BYTES ((size_t)64 << 10)
+#define KEY_SPACES  16  // between a key and its colon
+
+const struct tool_row tool_rows[TOOL_COUNT] = {
+#define TOOL(id, name, decoder) [TOOL_##id] = {S_INIT(name), decoder},
+#include "decode/tools.def"
+};
+
+enum tool tool_named(str name)
+{
+    for (size_t i = 0; i < TOOL_COUNT; i++) {
+        if (str_eq(tool_rows[i].name, name)) return (enum tool)i;
+    }
+    return TOOL_COUNT;
+}
+
+// A function may be called so too, but then it is a value.
+static bool tool_has_key(str bytes, str quoted)
+{
+    str rest = bytes;
+    const char *at = NULL;
+    while (rest.n && (at = memmem(rest.p, rest.n, quoted.p, quoted.n))) {
+        rest = str_slice(rest, (size_t)(at - rest.p) + quoted.n, rest.n);
+        if (str_starts(str_trim(str_slice(rest, 0, KEY_SPACES)), S(":"))) return true;
+    }
+    return false;
+}
+
+static enum tool tool_of_json(str bytes)
+{
+    bool graph =
+        tool_has_key(bytes, S("\"flamebearer\"")) || tool_has_key(bytes, S("\"flamegraph\""));
+    if (graph && tool_has_key(bytes, S("\"levels\""))) return TOOL_FLAMEBEARER;
+    return TOOL_COUNT;
+}
+
+enum tool tool_of(str bytes)
+{
+    str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    if (str_starts(head, S("{"))) return tool_of_json(bytes);
+    return TOOL_COUNT;
+}
