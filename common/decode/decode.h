@@ -100,6 +100,12 @@ bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options 
 bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e) MUST_CHECK;
 
+// A profile of the Firefox Profiler, processed or Gecko's: samples/count, cpu/nanoseconds,
+// wall/nanoseconds and space/bytes, those that the file has (firefox.c). Frames without a name are
+// "library!0x1234". Only samples are read, no markers, counters or allocations.
+bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o,
+                    struct decoded *out, err *e) MUST_CHECK;
+
 // ----
 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.

@@ -34,6 +34,8 @@ static enum tool tool_of_json(str bytes)
     bool graph =
         tool_has_key(bytes, S("\"flamebearer\"")) || tool_has_key(bytes, S("\"flamegraph\""));
     if (graph && tool_has_key(bytes, S("\"levels\""))) return TOOL_FLAMEBEARER;
+    if (tool_has_key(bytes, S("\"stackTable\"")) && tool_has_key(bytes, S("\"frameTable\"")))
+        return TOOL_FIREFOX;
     return TOOL_COUNT;
 }
 

@@ -164,9 +164,16 @@ SPEEDSCOPE = speedscope(sampled("seconds", 1, "a"))
 FLAMEBEARER = json.dumps({"version": 1, "flamebearer": {"names": ["total", "main", "work"], "levels": [[0, 5, 0, 0], [0, 5, 1, 1], [1, 4, 4, 2]], "numTicks": 5, "maxSelf": 4},
                           "metadata": {"format": "single", "units": "samples", "sampleRate": 100, "name": "cpu"}}).encode()
 
+FIREFOX = json.dumps({
+    "meta": {"interval": 1, "preprocessedProfileVersion": 57}, "libs": [{"name": "libc.so.6"}],
+    "threads": [{"name": "main", "pid": "7", "samples": {"stack": [1, 2, 1], "weight": [1, 2, 3], "weightType": "samples"}}],
+    "shared": {"stringArray": ["main", "work", "0x40"], "stackTable": {"frame": [0, 1, 2], "prefix": [None, 0, 0]}, "frameTable": {"func": [0, 1, 2]},
+               "funcTable": {"name": [0, 1, 2], "resource": [-1, -1, 0]}, "resourceTable": {"lib": [0]}}}).encode()
+
 # Of formats that the client makes pprof of: the file, and what is stored of it.
 TOOLS = {
     "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
+    "firefox": (FIREFOX, {"samples": ["main;libc.so.6!0x40 2", "main;work 4"], "wall": ["main;libc.so.6!0x40 2000000", "main;work 4000000"]}, {"thread": ["main"], "pid": ["7"]}),
 }
 
 
@@ -199,7 +206,7 @@ UPLOADS = {
     "chrome": ("/ingest?format=chrome", json.dumps(TRACE).encode()),
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
-    "flamebearer": ("/ingest?format=flamebearer", FLAMEBEARER),
+    **{tool: ("/ingest?format=" + tool, file) for tool, (file, _, _) in TOOLS.items()},
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
     "otlp": ("/v1development/profiles?", otlp_request(unique("cli"))),
