@@ -106,6 +106,11 @@ bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options 
 bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o,
                     struct decoded *out, err *e) MUST_CHECK;
 
+// Durations in a trace of Chrome's format, events B, E and X: wall/nanoseconds (trace.c). CPU
+// profiles in it are decode_chrome's. The "]" at the end of a list may be missing.
+bool decode_trace(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                  err *e) MUST_CHECK;
+
 // ----
 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.

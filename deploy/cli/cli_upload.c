@@ -107,13 +107,22 @@ static bool is_trace_list(str bytes)
            has_key(bytes, "\"ph\"");
 }
 
+// CPU profiles in a trace are worth more than its durations.
+static enum upload_format trace_format(str bytes)
+{
+    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) ||
+                   str_contains(bytes, S("\"CpuProfile\"")) ||
+                   str_contains(bytes, S("\"Profile\""));
+    return sampled ? UPLOAD_CHROME : UPLOAD_TRACE;
+}
+
 // Formats in JSON are told apart by names that only they have. Their place in the object is free,
 // and some files have it last.
 static enum upload_format json_format(str bytes)
 {
-    if (is_trace_list(bytes)) return UPLOAD_CHROME;
+    if (is_trace_list(bytes)) return trace_format(bytes);
     if (!str_starts(str_trim(str_slice(bytes, 0, SNIFF_BYTES)), S("{"))) return UPLOAD_AUTO;
-    if (has_key(bytes, "\"traceEvents\"")) return UPLOAD_CHROME;
+    if (has_key(bytes, "\"traceEvents\"")) return trace_format(bytes);
     if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
     if (str_contains(bytes, S("\"resourceProfiles\""))) return UPLOAD_OTLP;
     if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;

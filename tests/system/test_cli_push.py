@@ -170,10 +170,15 @@ FIREFOX = json.dumps({
     "shared": {"stringArray": ["main", "work", "0x40"], "stackTable": {"frame": [0, 1, 2], "prefix": [None, 0, 0]}, "frameTable": {"func": [0, 1, 2]},
                "funcTable": {"name": [0, 1, 2], "resource": [-1, -1, 0]}, "resourceTable": {"lib": [0]}}}).encode()
 
+DURATIONS = json.dumps([
+    {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "main"}}, {"ph": "X", "name": "work", "pid": 7, "tid": 8, "ts": 2, "dur": 3},
+    {"ph": "B", "name": "run", "pid": 7, "tid": 8, "ts": 1}, {"ph": "E", "name": "run", "pid": 7, "tid": 8, "ts": 9}]).encode()
+
 # Of formats that the client makes pprof of: the file, and what is stored of it.
 TOOLS = {
     "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
     "firefox": (FIREFOX, {"samples": ["main;libc.so.6!0x40 2", "main;work 4"], "wall": ["main;libc.so.6!0x40 2000000", "main;work 4000000"]}, {"thread": ["main"], "pid": ["7"]}),
+    "trace": (DURATIONS, {"wall": ["run 5000", "run;work 3000"]}, {"thread": ["main"], "pid": ["7"]}),
 }
 
 
