@@ -111,6 +111,11 @@ bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o,
 bool decode_trace(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
 
+// The text of callgrind: a type for each event, such as instructions/count. What a function used
+// itself is exact; it has no stacks, so they are made from its callers (callgraph.h).
+bool decode_callgrind(struct arena *a, str bytes, const struct decode_options *o,
+                      struct decoded *out, err *e) MUST_CHECK;
+
 // ----
 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.

@@ -43,5 +43,9 @@ enum tool tool_of(str bytes)
 {
     str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (str_starts(head, S("{"))) return tool_of_json(bytes);
+    bool named = str_starts(head, S("fn=")) || str_contains(head, S("\nfn="));
+    if (str_starts(head, S("# callgrind format")) ||
+        (named && (str_starts(head, S("events:")) || str_contains(head, S("\nevents:")))))
+        return TOOL_CALLGRIND;
     return TOOL_COUNT;
 }

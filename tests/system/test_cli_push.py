@@ -174,10 +174,13 @@ DURATIONS = json.dumps([
     {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "main"}}, {"ph": "X", "name": "work", "pid": 7, "tid": 8, "ts": 2, "dur": 3},
     {"ph": "B", "name": "run", "pid": 7, "tid": 8, "ts": 1}, {"ph": "E", "name": "run", "pid": 7, "tid": 8, "ts": 9}]).encode()
 
+CALLGRIND = b"# callgrind format\nevents: Ir Dr\nfn=(1) main\n1 30 2\ncfn=(2) work\ncalls=1 9\n1 400 5\nfn=(2)\n9 400 5\nsummary: 430 7\n"
+
 # Of formats that the client makes pprof of: the file, and what is stored of it.
 TOOLS = {
     "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
     "firefox": (FIREFOX, {"samples": ["main;libc.so.6!0x40 2", "main;work 4"], "wall": ["main;libc.so.6!0x40 2000000", "main;work 4000000"]}, {"thread": ["main"], "pid": ["7"]}),
+    "callgrind": (CALLGRIND, {"instructions": ["main 30", "main;work 400"], "dr": ["main 2", "main;work 5"]}, {}),
     "trace": (DURATIONS, {"wall": ["run 5000", "run;work 3000"]}, {"thread": ["main"], "pid": ["7"]}),
 }
 
