@@ -116,6 +116,12 @@ bool decode_trace(struct arena *a, str bytes, const struct decode_options *o, st
 bool decode_callgrind(struct arena *a, str bytes, const struct decode_options *o,
                       struct decoded *out, err *e) MUST_CHECK;
 
+// The JSON of Ruby's stackprof: samples/count and wall or cpu/nanoseconds by its interval, or
+// alloc_objects/count. Without `raw` it has no stacks, and they are made as of callgrind. A dump of
+// Marshal is refused by name.
+bool decode_stackprof(struct arena *a, str bytes, const struct decode_options *o,
+                      struct decoded *out, err *e) MUST_CHECK;
+
 // ----
 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.

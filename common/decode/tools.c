@@ -36,6 +36,8 @@ static enum tool tool_of_json(str bytes)
     if (graph && tool_has_key(bytes, S("\"levels\""))) return TOOL_FLAMEBEARER;
     if (tool_has_key(bytes, S("\"stackTable\"")) && tool_has_key(bytes, S("\"frameTable\"")))
         return TOOL_FIREFOX;
+    if (tool_has_key(bytes, S("\"total_samples\"")) && tool_has_key(bytes, S("\"frames\"")))
+        return TOOL_STACKPROF;
     return TOOL_COUNT;
 }
 
@@ -43,6 +45,8 @@ enum tool tool_of(str bytes)
 {
     str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (str_starts(head, S("{"))) return tool_of_json(bytes);
+    // A dump of Ruby's, of a table; decode_stackprof says what to do instead.
+    if (str_starts(bytes, S("\x04\x08{"))) return TOOL_STACKPROF;
     bool named = str_starts(head, S("fn=")) || str_contains(head, S("\nfn="));
     if (str_starts(head, S("# callgrind format")) ||
         (named && (str_starts(head, S("events:")) || str_contains(head, S("\nevents:")))))
