@@ -122,6 +122,11 @@ bool decode_callgrind(struct arena *a, str bytes, const struct decode_options *o
 bool decode_stackprof(struct arena *a, str bytes, const struct decode_options *o,
                       struct decoded *out, err *e) MUST_CHECK;
 
+// The report of macOS' `sample`: samples/count, and wall/nanoseconds by its interval. Call trees as
+// Instruments copies them: cpu/nanoseconds, space/bytes or cycles/count, as exact as it prints them.
+bool decode_sample(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                   err *e) MUST_CHECK;
+
 // ----
 
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.

@@ -47,6 +47,12 @@ enum tool tool_of(str bytes)
     if (str_starts(head, S("{"))) return tool_of_json(bytes);
     // A dump of Ruby's, of a table; decode_stackprof says what to do instead.
     if (str_starts(bytes, S("\x04\x08{"))) return TOOL_STACKPROF;
+    str first = str_slice(head, 0, str_find(head, '\n'));
+    bool tree = str_starts(head, S("Running Time\t")) || str_starts(head, S("Weight\t")) ||
+                str_starts(head, S("Bytes Used\t"));
+    if ((tree && str_contains(first, S("\tSymbol Name"))) ||
+        (str_contains(head, S("\nCall graph:")) && str_contains(head, S("Analysis of sampling "))))
+        return TOOL_SAMPLE;
     bool named = str_starts(head, S("fn=")) || str_contains(head, S("\nfn="));
     if (str_starts(head, S("# callgrind format")) ||
         (named && (str_starts(head, S("events:")) || str_contains(head, S("\nevents:")))))

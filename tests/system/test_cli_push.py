@@ -179,12 +179,20 @@ CALLGRIND = b"# callgrind format\nevents: Ir Dr\nfn=(1) main\n1 30 2\ncfn=(2) wo
 STACKPROF = json.dumps({"mode": "wall", "interval": 1000, "samples": 5, "raw": [1, 70, 1, 2, 70, 80, 4], "frames": {
     "70": {"name": "main", "file": "/a.rb", "line": 1, "total_samples": 5, "samples": 1}, "80": {"name": "work", "file": "/a.rb", "line": 3, "total_samples": 4, "samples": 4}}}).encode()
 
+SAMPLE = b"""Analysis of sampling shop (pid 7) every 1 millisecond
+Call graph:
+    5 Thread_12   DispatchQueue_1: com.apple.main-thread  (serial)
+    + 5 main  (in shop) + 1  [0x1]
+    +   4 work  (in shop) + 8,20  [0x2,0x3]
+"""
+
 # Of formats that the client makes pprof of: the file, and what is stored of it.
 TOOLS = {
     "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
     "firefox": (FIREFOX, {"samples": ["main;libc.so.6!0x40 2", "main;work 4"], "wall": ["main;libc.so.6!0x40 2000000", "main;work 4000000"]}, {"thread": ["main"], "pid": ["7"]}),
     "callgrind": (CALLGRIND, {"instructions": ["main 30", "main;work 400"], "dr": ["main 2", "main;work 5"]}, {}),
     "stackprof": (STACKPROF, {"samples": ["main 1", "main;work 4"], "wall": ["main 1000000", "main;work 4000000"]}, {}),
+    "sample": (SAMPLE, {"samples": ["main 1", "main;work 4"], "wall": ["main 1000000", "main;work 4000000"]}, {"thread": ["com.apple.main-thread"], "pid": ["7"]}),
     "trace": (DURATIONS, {"wall": ["run 5000", "run;work 3000"]}, {"thread": ["main"], "pid": ["7"]}),
 }
 
