@@ -562,12 +562,30 @@ static bool inflate(struct upload *u, err *e)
     return too_large(u, u->x->body_max);
 }
 
+// Only perf reads perf.data, and a server runs nothing that others sent.
+static bool is_perf_data(struct upload *u)
+{
+    bool any = u->format == FORMAT_TRIE || u->format == FORMAT_TREE;  // any bytes may be these
+    return str_is(parameter(u, "format"), "perf.data") ||
+           (!any && tool_is_perf_data(buf_view(&u->x->body)));
+}
+
+static bool refuse_perf_data(struct upload *u)
+{
+    err why = {0};
+    (void)err_set(&why, ERR_INVALID_ARGUMENT, "servers cannot read perf.data; %s",
+                  TOOL_PERF_DATA_ADVICE);
+    count_malformed(u, &why);
+    return tool_failed(u, "parsing", S("perf.data"), &why);
+}
+
 static bool run_upload(struct upload *u, err *e)
 {
     if (!read_parameters(u, e)) return false;
     if (!body_fits(u)) return true;
     // Both too_large cases have their answer, which is "true" for the router.
     if (!inflate(u, e)) return u->x->status == STATUS_TOO_LARGE;
+    if (is_perf_data(u)) return refuse_perf_data(u);
     switch (u->format) {
     case FORMAT_FOLDED:
     case FORMAT_LINES:

@@ -17,6 +17,12 @@ enum tool tool_named(str name)
     return TOOL_COUNT;
 }
 
+bool tool_is_perf_data(str bytes)
+{
+    // The second is of the other byte order.
+    return str_starts(bytes, S("PERFILE2")) || str_starts(bytes, S("2ELIFREP"));
+}
+
 // A function may be called so too, but then it is a value.
 static bool tool_has_key(str bytes, str quoted)
 {

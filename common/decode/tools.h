@@ -23,6 +23,13 @@ extern const struct tool_row tool_rows[TOOL_COUNT];
 
 enum tool tool_named(str name);
 
+// A file of Linux perf, which only perf reads: the client asks it (deploy/cli/cli_perf_data.h), and
+// servers refuse it with this advice.
+bool tool_is_perf_data(str bytes);
+#define TOOL_PERF_DATA_ADVICE                                                                 \
+    "where it was recorded, `flametree push perf.data` sends it, and so does `perf script | " \
+    "flametree push -`"
+
 // The format that the bytes are of, by words that only it has. JSON is recognised wherever its keys
 // are.
 enum tool tool_of(str bytes);

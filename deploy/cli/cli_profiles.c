@@ -9,6 +9,7 @@
 #include "decode/otlp.h"
 #include "decode/tools.h"
 #include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_perf_data.h"
 #include "model/flamegraph.h"
 
 #define FILE_MAX ((size_t)2 << 30)
@@ -88,6 +89,8 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
     case UPLOAD_##id:           \
         return decoder(a, bytes, o, d, e);
 #include "decode/tools.def"
+    case UPLOAD_PERF_DATA:
+        return err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
     case UPLOAD_AUTO:
     case UPLOAD_FORMATS:
         break;
@@ -141,7 +144,10 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
     *out = (struct profiles){.format = o->format};
     buf_init(&out->file, NULL, FILE_MAX);
     buf_init(&out->plain, NULL, FILE_MAX);
+    bool perf_data = false;
     if (!cli_files_read(path, &out->file, e)) return false;
+    if (!cli_perf_data_text(&out->file, &perf_data, e)) return err_wrap(e, "%s", path);
+    if (perf_data) out->format = UPLOAD_PERF;
     str bytes = buf_view(&out->file);
     if (compress_is_gzip(bytes)) {
         if (!compress_gunzip(bytes, &out->plain, e)) return err_wrap(e, "%s", path);

@@ -46,6 +46,7 @@ static const struct {
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
     [UPLOAD_LEGACY] = {S_INIT("legacy")},
     [UPLOAD_CHROME] = {S_INIT("chrome")},
+    [UPLOAD_PERF_DATA] = {S_INIT("perf.data")},
 #define TOOL(id, name, decoder) [UPLOAD_##id] = {S_INIT(name)},
 #include "decode/tools.def"
 };
@@ -137,6 +138,9 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     enum upload_format json = UPLOAD_AUTO;
     enum tool tool = TOOL_COUNT;
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (tool_is_perf_data(bytes))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "it is perf.data, and compressed; uncompress it first");
     if (jfr_is(bytes)) {
         *format = UPLOAD_JFR;
         return true;
@@ -163,7 +167,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
                        "nor speedscope nor OTLP nor a profile of V8, gperftools or jemalloc nor a "
-                       "trace of Chrome; "
+                       "trace of Chrome nor of another known tool; "
                        "`flametree formats` lists all formats");
     }
     return true;
@@ -489,6 +493,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = compress_gunzip(bytes, &inflated, e);
         plain = buf_view(&inflated);
     }
+    if (ok && out->format == UPLOAD_PERF_DATA)
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
     // Servers of other makes would take the head for stacks.
     if (ok && out->format == UPLOAD_FOLDED) plain = decode_folded_body(plain);

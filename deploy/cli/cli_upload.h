@@ -26,6 +26,7 @@ enum upload_format {
     UPLOAD_HEAPPROFILE,
     UPLOAD_LEGACY,
     UPLOAD_CHROME,
+    UPLOAD_PERF_DATA,               // made the text of perf script of before
 #define TOOL(id, ...) UPLOAD_##id,  // made pprof of, too
 #include "decode/tools.def"
     UPLOAD_FORMATS

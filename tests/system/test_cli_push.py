@@ -5,6 +5,7 @@ import os
 import urllib.error
 import urllib.request
 
+import cli
 import pytest
 from cli import fails, ok, run, service, url
 from client import Pprof, read_pprof, unique
@@ -214,6 +215,55 @@ def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, pa
     assert ok("top", str(path)) and ok("flame", str(path))
 
 
+@pytest.fixture
+def perf(tmp_path, monkeypatch):
+    """A `perf` that prints what it is to print if the file is whole; and an empty folder of programs."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "none").mkdir()
+    program = tmp_path / "bin" / "perf"
+    program.write_text('#!/bin/sh\n[ "$1 $2 $4 $5" = "script -i -F +pid" ] || exit 9\n[ -z "$(cat)" ] || exit 8\n'
+                       'case "$(head -c 12 "$3")" in "PERFILE2 ok"*) cat "$(dirname "$0")/text"; exit 0;; esac\n'
+                       'i=0; while [ $i -lt 3000 ]; do echo "a warning of many" >&2; i=$((i + 1)); done\necho "incompatible file format" >&2\nexit 3\n')
+    program.chmod(0o755)
+    (tmp_path / "bin" / "text").write_text(PERF * 400)
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2 ok " + bytes(100000))
+    (tmp_path / "bad.data").write_bytes(b"PERFILE2 bad" + bytes(100))
+    monkeypatch.setitem(cli.NOTHING_THERE, "PATH", str(tmp_path / "bin") + ":" + os.environ["PATH"])
+    return tmp_path
+
+
+def test_perf_data_is_read_by_perf(url, perf):
+    name, stdin = unique("perf"), unique("perf")
+    stacks = ["shop;main;do_read_[k] 400", "shop;main;work 400"]
+    ok("push", str(perf / "perf.data"), "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    said = run("push", "-", "--format", "perf.data", "-l", "service_name=" + stdin, "--sample-rate", "0", data=(perf / "perf.data").read_bytes().decode(), url=url)
+    assert said.returncode == 0, said
+    for service in (name, stdin):
+        assert sorted(ok("query", "-s", service, "-F", "folded", url=url).splitlines()) == stacks
+    assert sorted(ok("convert", str(perf / "perf.data"), "-", "--to", "folded").splitlines()) == stacks
+    for command in (["push", str(perf / "bad.data")], ["top", str(perf / "bad.data")]):
+        said = fails(1, *command, url=url)
+        assert "`perf script` cannot read this perf.data: " in said and said.rstrip().endswith("incompatible file format"), said
+    (perf / "other").write_text("a;b 1\n")
+    assert "it is not perf.data" in fails(1, "push", "--format", "perf.data", str(perf / "other"), url=url)
+    (perf / "packed").write_bytes(gzip.compress((perf / "perf.data").read_bytes()))
+    assert "it is perf.data, and compressed" in fails(1, "push", str(perf / "packed"), url=url)
+
+
+def test_without_perf_it_is_said_what_to_do(url, perf, monkeypatch):
+    monkeypatch.setitem(cli.NOTHING_THERE, "PATH", str(perf / "none"))
+    for command in ("push", "top"):
+        assert "there is no `perf` here; where it was recorded, `flametree push perf.data` sends it" in fails(1, command, str(perf / "perf.data"), url=url)
+
+
+def test_servers_refuse_perf_data(url, perf):
+    for format in ("perf.data", "perf", "folded", "pprof"):
+        request = urllib.request.Request("%s/ingest?format=%s&name=%s" % (url.push, format, unique("perf")), data=(perf / "perf.data").read_bytes(), method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        assert refused.value.code == 422 and b"servers cannot read perf.data; where it was recorded" in refused.value.read()
+
+
 # One upload of each format; what the table says about it is what the server does with it.
 UPLOADS = {
     "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
@@ -226,6 +276,7 @@ UPLOADS = {
     "chrome": ("/ingest?format=chrome", json.dumps(TRACE).encode()),
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
+    "perf.data": ("/ingest?format=perf.data", b"PERFILE2"),
     **{tool: ("/ingest?format=" + tool, file) for tool, (file, _, _) in TOOLS.items()},
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
@@ -245,6 +296,9 @@ def test_formats_are_as_the_table_says(url):
                 status = answer.status
         except urllib.error.HTTPError as e:
             status = e.code
+        if f["name"] == "perf.data":  # works in the client, which has it read by perf
+            assert status == 422
+            continue
         assert (status == 200) == f["works"] and (f["works"] or status in (404, 501)), (f, status)
 
 
