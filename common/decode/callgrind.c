@@ -266,7 +266,7 @@ static bool cgr_call(struct cgr *c, const int64_t *values, err *e)
 
 static bool cgr_cost(struct cgr *c, str line, err *e)
 {
-    int64_t values[EVENTS_MAX];
+    int64_t values[EVENTS_MAX] = {0};
     if (c->event_count == 0) return err_set(e, ERR_INVALID_ARGUMENT, "values before `events:`");
     if (!cgr_values(c, line, values)) {
         graft_lose(&c->g, LOSS_BAD_LINE, 1);

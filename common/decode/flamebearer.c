@@ -29,6 +29,12 @@ struct bearer {
     str units;
     str name;
     bool found;
+    // while its stacks are made
+    struct graft g;
+    int64_t period;  // what a tick is in the second type
+    int64_t sum;     // of the bars so far
+    int64_t at;      // the end of the bar before, in the level
+    size_t above;    // the bar of the level above that was the last one to be above another
 };
 
 // ---- reading
@@ -140,10 +146,11 @@ static bool bearer_read(struct bearer *b, err *e)
     if (version != 1)
         return err_set(e, ERR_INVALID_ARGUMENT, "version %lld is not supported, only 1",
                        (long long)version);
-    if (str_is(b->format, "double"))
+    if (str_is(b->format, "double")) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is the difference of two profiles (format \"double\"); export each of "
                        "the two");
+    }
     if (b->format.n && !str_is(b->format, "single"))
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown format \"%.*s\"",
                        STR(str_slice(b->format, 0, 64)));
@@ -215,62 +222,57 @@ struct bearer_row {
     size_t n;
 };
 
-static bool bearer_put(struct bearer *b, struct graft *g, uint32_t node, int64_t self,
-                       int64_t period, err *e)
+static bool bearer_put(struct bearer *b, uint32_t node, int64_t self, err *e)
 {
     int64_t ns = 0;
-    if (!graft_add(g, node, 0, self, e)) return false;
-    if (g->s.type_count == 1) return true;
-    if (__builtin_mul_overflow(self, period, &ns))
+    if (!graft_add(&b->g, node, 0, self, e)) return false;
+    if (b->g.s.type_count == 1) return true;
+    if (__builtin_mul_overflow(self, b->period, &ns))
         return err_set(e, ERR_OUT_OF_RANGE, "%lld samples of %lld Hz do not fit 64 bits of ns",
                        (long long)self, (long long)b->rate);
-    return graft_add(g, node, 1, ns, e);
+    return graft_add(&b->g, node, 1, ns, e);
 }
 
-// One bar; *at is the end of the bar before it. Bars are in order, so the search for what is above
-// goes on where it ended.
-static bool bearer_bar_at(struct bearer *b, struct graft *g, const int64_t *v,
-                          const struct bearer_row *above, size_t *search, int64_t *at,
+// One bar. Bars are in order, so the search for what is above goes on where it ended.
+static bool bearer_bar_at(struct bearer *b, const int64_t *v, const struct bearer_row *above,
                           struct bearer_bar *bar, err *e)
 {
-    if (v[0] < 0 || v[1] < 0 || v[2] < 0 || __builtin_add_overflow(*at, v[0], &bar->from) ||
+    if (v[0] < 0 || v[1] < 0 || v[2] < 0 || __builtin_add_overflow(b->at, v[0], &bar->from) ||
         __builtin_add_overflow(bar->from, v[1], &bar->to))
         return err_set(e, ERR_INVALID_ARGUMENT, "a bar is negative or does not fit 64 bits");
     if (v[3] < 0 || (uint64_t)v[3] >= b->names.n)
         return err_set(e, ERR_INVALID_ARGUMENT, "name %lld does not exist; there are %zu",
                        (long long)v[3], b->names.n);
-    *at = bar->to;
+    b->at = bar->to;
     if (!above) return true;
-    while (*search < above->n && above->v[*search].to <= bar->from)
-        ++*search;
-    bool below = *search < above->n && above->v[*search].from <= bar->from;
+    while (b->above < above->n && above->v[b->above].to <= bar->from)
+        b->above++;
+    bool below = b->above < above->n && above->v[b->above].from <= bar->from;
     // A bar without a value may lie at the end of the one above.
-    if (!below && bar->from < bar->to) graft_lose(g, LOSS_UNKNOWN_STACK, 1);
-    return graft_named(g, below ? above->v[*search].node : 0, b->names.v[v[3]], &bar->node, e);
+    if (!below && bar->from < bar->to) graft_lose(&b->g, LOSS_UNKNOWN_STACK, 1);
+    return graft_named(&b->g, below ? above->v[b->above].node : 0, b->names.v[v[3]], &bar->node, e);
 }
 
-static bool bearer_row_of(struct bearer *b, struct graft *g, size_t level,
-                          const struct bearer_row *above, struct bearer_row *row, int64_t period,
-                          int64_t *sum, err *e)
+static bool bearer_row_of(struct bearer *b, size_t level, const struct bearer_row *above,
+                          struct bearer_row *row, err *e)
 {
     size_t from = level ? b->ends[level - 1] : 0;
-    size_t search = 0;
-    int64_t at = 0;
+    b->at = 0;
+    b->above = 0;
     row->n = 0;
     for (size_t i = from; i < b->ends[level]; i += BAR_NUMBERS) {
         struct bearer_bar *bar = &row->v[row->n++];
         const int64_t *v = &b->bars.v[i];
         *bar = (struct bearer_bar){0};
-        if (!bearer_bar_at(b, g, v, above, &search, &at, bar, e) ||
-            !bearer_put(b, g, bar->node, v[2], period, e))
+        if (!bearer_bar_at(b, v, above, bar, e) || !bearer_put(b, bar->node, v[2], e))
             return err_wrap(e, "level %zu, bar %zu", level, row->n - 1);
-        if (__builtin_add_overflow(*sum, v[2], sum))
+        if (__builtin_add_overflow(b->sum, v[2], &b->sum))
             return err_set(e, ERR_OUT_OF_RANGE, "values add up to more than 64 bits");
     }
     return true;
 }
 
-static bool bearer_rows(struct bearer *b, struct graft *g, int64_t period, err *e)
+static bool bearer_rows(struct bearer *b, err *e)
 {
     size_t widest = 0;
     for (size_t i = 0, from = 0; i < b->level_count; from = b->ends[i++])
@@ -278,38 +280,35 @@ static bool bearer_rows(struct bearer *b, struct graft *g, int64_t period, err *
     struct bearer_row rows[2] = {{ARENA_ARRAY(b->a, struct bearer_bar, widest), 0},
                                  {ARENA_ARRAY(b->a, struct bearer_bar, widest), 0}};
     uint32_t root = 0;
-    int64_t sum = 0;
     if (!rows[0].v || !rows[1].v) return arena_fail(b->a, e);
-    if (!graft_root(g, NULL, 0, &root, e)) return false;
+    if (!graft_root(&b->g, NULL, 0, &root, e)) return false;
     assert(root == 0);
     for (size_t i = 0; i < b->level_count; i++) {
         const struct bearer_row *above = i ? &rows[(i + 1) % 2] : NULL;
-        if (!bearer_row_of(b, g, i, above, &rows[i % 2], period, &sum, e)) return false;
+        if (!bearer_row_of(b, i, above, &rows[i % 2], e)) return false;
     }
-    if (b->ticks <= sum) return true;
+    if (b->ticks <= b->sum) return true;
     // The graph says that there is more than its bars have.
-    graft_lose(g, LOSS_UNKNOWN_STACK, 1);
-    return bearer_put(b, g, root, b->ticks - sum, period, e);
+    graft_lose(&b->g, LOSS_UNKNOWN_STACK, 1);
+    return bearer_put(b, root, b->ticks - b->sum, e);
 }
 
 bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e)
 {
     struct bearer b = {.a = a};
-    struct graft g = {0};
     struct profile_type types[2];
     struct profile *p = NULL;
-    int64_t period = 1;
     json_reader_init(&b.json, a, bytes);
     if (!bearer_read(&b, e)) return false;
-    uint32_t n = bearer_types(&b, types, &period);
-    bool ok = graft_begin(&g, a, bytes.n, o, types, n, e) && bearer_rows(&b, &g, period, e) &&
-              graft_finish(&g, &p, e);
-    graft_release(&g);
+    uint32_t n = bearer_types(&b, types, &b.period);
+    bool ok = graft_begin(&b.g, a, bytes.n, o, types, n, e) && bearer_rows(&b, e) &&
+              graft_finish(&b.g, &p, e);
+    graft_release(&b.g);
     if (!ok) return false;
-    if (period > 1) {
+    if (b.period > 1) {
         p->period_type = types[1];
-        p->period = period;
+        p->period = b.period;
     }
     *out = (struct decoded){p, 1};
     return true;

@@ -203,10 +203,11 @@ static bool sm_report(struct sm *s, str bytes, const struct decode_options *o, e
         found = str_starts(line, S("Call graph:"));
         sm_head(s, line);
     }
-    if (!found)
+    if (!found) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither a report of `sample`, which has a line `Call graph:`, nor a "
                        "call tree copied from Instruments");
+    }
     if (!graft_begin(&s->g, s->a, bytes.n, o, types, s->interval_ns > 0 ? 2 : 1, e)) return false;
     size_t number = 1;
     for (bool any = false; rest.n; number++) {

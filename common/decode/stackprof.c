@@ -299,10 +299,11 @@ bool decode_stackprof(struct arena *a, str bytes, const struct decode_options *o
     struct graft g = {0};
     struct callgraph c = {0};
     struct profile *p = NULL;
-    if (str_starts(bytes, S("\x04\x08")))
+    if (str_starts(bytes, S("\x04\x08"))) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is a dump of Ruby's Marshal, which only Ruby reads; write JSON with "
                        "`stackprof --json FILE`");
+    }
     json_reader_init(&s.json, a, bytes);
     if (!sp_read(&s, e) || !sp_types(&s, e)) return false;
     map_init(&s.rows, a->budget);

@@ -22,8 +22,6 @@
 #define PATH_BYTES 32
 #define NOT_FOUND  127  // exit status of a child that could not be begun
 
-extern char **environ;
-
 struct perf_run {
     int file;  // the perf.data
     int out[2];
@@ -39,7 +37,7 @@ static bool perf_fails(const char *what, err *e)
 
 static void perf_close(int *fd)
 {
-    if (*fd >= 0) close(*fd);
+    if (*fd >= 0) (void)close(*fd);
     *fd = -1;
 }
 
@@ -80,10 +78,11 @@ static bool perf_begin(struct perf_run *r, pid_t *child, err *e)
     perf_close(&r->out[1]);
     perf_close(&r->said[1]);
     if (reason == 0) return true;
-    if (reason == ENOENT)
+    if (reason == ENOENT) {
         return err_set(e, ERR_UNAVAILABLE,
                        "it is perf.data, which only perf reads, and there is "
                        "no `perf` here; " TOOL_PERF_DATA_ADVICE);
+    }
     errno = reason;
     return perf_fails("start", e);
 }

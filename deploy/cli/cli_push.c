@@ -8,6 +8,7 @@
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
 #include "deploy/cli/cli_given_labels.h"
+#include "deploy/cli/cli_losses.h"
 #include "deploy/cli/cli_otlp.h"
 #include "deploy/cli/cli_perf_data.h"
 #include "deploy/cli/cli_retry.h"
@@ -140,6 +141,7 @@ static void start(struct push *p, struct slot *s, const char *file)
         cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
                 (unsigned long long)s->upload.left_out);
     }
+    cli_losses_say(p->c, file, &s->upload.losses);
     if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
         cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
     // Before the call begins: its timeout must not run while it waits here.

@@ -215,6 +215,14 @@ def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, pa
     assert ok("top", str(path)) and ok("flame", str(path))
 
 
+def test_what_a_file_lacks_is_told(url, tmp_path):
+    (tmp_path / "x").write_text('[{"ph":"B","name":"a","ts":1},{"ph":"X","name":"b","ts":2,"dur":3},{"ph":"X","name":"c","ts":2,"dur":-3}]')
+    for command in (["push", str(tmp_path / "x")], ["top", str(tmp_path / "x")], ["convert", str(tmp_path / "x"), "-", "--to", "folded"]):
+        said = run(*command, url=url)
+        assert said.returncode == 0 and "1 samples whose values cannot be read; they are left out\n" in said.stderr, said
+        assert "1 frames that never end; they end with the profile\n" in said.stderr, said
+
+
 @pytest.fixture
 def perf(tmp_path, monkeypatch):
     """A `perf` that prints what it is to print if the file is whole; and an empty folder of programs."""
