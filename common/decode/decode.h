@@ -103,8 +103,8 @@ bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options 
 // A profile of the Firefox Profiler, processed or Gecko's: samples/count, cpu/nanoseconds,
 // wall/nanoseconds and space/bytes, those that the file has (firefox.c). Frames without a name are
 // "library!0x1234". Only samples are read, no markers, counters or allocations.
-bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o,
-                    struct decoded *out, err *e) MUST_CHECK;
+bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                    err *e) MUST_CHECK;
 
 // Durations in a trace of Chrome's format, events B, E and X: wall/nanoseconds (trace.c). CPU
 // profiles in it are decode_chrome's. The "]" at the end of a list may be missing.
@@ -123,7 +123,8 @@ bool decode_stackprof(struct arena *a, str bytes, const struct decode_options *o
                       struct decoded *out, err *e) MUST_CHECK;
 
 // The report of macOS' `sample`: samples/count, and wall/nanoseconds by its interval. Call trees as
-// Instruments copies them: cpu/nanoseconds, space/bytes or cycles/count, as exact as it prints them.
+// Instruments copies them: cpu/nanoseconds, space/bytes or cycles/count, as exact as it prints
+// them.
 bool decode_sample(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                    err *e) MUST_CHECK;
 
