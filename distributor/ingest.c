@@ -13,6 +13,7 @@
 #include "codec/url.h"
 #include "decode/jfr.h"
 #include "decode/legacy.h"
+#include "decode/tools.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
 #include "distributor/metrics.h"
@@ -44,7 +45,8 @@ enum format {
     FORMAT_LEGACY,
     FORMAT_CPUPROFILE,
     FORMAT_HEAPPROFILE,
-    FORMAT_CHROME
+    FORMAT_CHROME,
+    FORMAT_TOOL  // a row of decode/tools.def
 };
 
 struct upload {
@@ -59,7 +61,8 @@ struct upload {
     int64_t sample_rate;
     str event;  // of a recording: what was sampled
     enum format format;
-    err refused;  // the error in an answer that was made here
+    enum tool tool;  // of FORMAT_TOOL
+    err refused;     // the error in an answer that was made here
 };
 
 // ---- answers
@@ -122,6 +125,8 @@ static enum format format_of(struct upload *u)
     for (size_t i = 0; i < COUNT(formats); i++) {
         if (str_eq(format, formats[i].name)) return formats[i].format;
     }
+    u->tool = tool_named(format);
+    if (u->tool != TOOL_COUNT) return FORMAT_TOOL;
     return str_contains(type, S("multipart/form-data")) ? FORMAT_PPROF_MULTIPART : FORMAT_FOLDED;
 }
 
@@ -509,21 +514,20 @@ static bool run_recording(struct upload *u)
 
 // ---- files of other tools, which have types of their own
 
-static const struct {
-    bool (*decode)(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                   err *e);
-    const char *parsing;
-    const char *pushing;
-} tools[] = {
-    [FORMAT_LEGACY] = {decode_legacy, "parsing IngestInput-legacy failed",
-                       "pushing IngestInput-legacy failed"},
-    [FORMAT_CPUPROFILE] = {decode_cpuprofile, "parsing IngestInput-cpuprofile failed",
-                           "pushing IngestInput-cpuprofile failed"},
-    [FORMAT_HEAPPROFILE] = {decode_heapprofile, "parsing IngestInput-heapprofile failed",
-                            "pushing IngestInput-heapprofile failed"},
-    [FORMAT_CHROME] = {decode_chrome, "parsing IngestInput-chrome failed",
-                       "pushing IngestInput-chrome failed"},
+static const struct tool_row older_tools[] = {
+    [FORMAT_LEGACY] = {S_INIT("legacy"), decode_legacy},
+    [FORMAT_CPUPROFILE] = {S_INIT("cpuprofile"), decode_cpuprofile},
+    [FORMAT_HEAPPROFILE] = {S_INIT("heapprofile"), decode_heapprofile},
+    [FORMAT_CHROME] = {S_INIT("chrome"), decode_chrome},
 };
+
+// "parsing" or "pushing"
+static bool tool_failed(struct upload *u, const char *step, str name, const err *why)
+{
+    char where[64];
+    snprintf(where, sizeof where, "%s IngestInput-%.*s failed", step, STR(name));
+    return unprocessable(u, where, why);
+}
 
 // Named as a pprof of the same types is.
 static bool add_profiles(struct upload *u, const struct decoded *d, err *e)
@@ -546,15 +550,17 @@ static bool run_tool(struct upload *u)
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     struct decoded d = {0};
     err why = {0};
-    assert(u->format < COUNT(tools) && tools[u->format].decode);
-    if (!tools[u->format].decode(&u->scratch, buf_view(&u->x->body), &o, &d, &why)) {
+    const struct tool_row *tool =
+        u->format == FORMAT_TOOL ? &tool_rows[u->tool] : &older_tools[u->format];
+    assert(tool->decode);
+    if (!tool->decode(&u->scratch, buf_view(&u->x->body), &o, &d, &why)) {
         count_malformed(u, &why);
-        return unprocessable(u, tools[u->format].parsing, &why);
+        return tool_failed(u, "parsing", tool->name, &why);
     }
     bool sent = add_profiles(u, &d, &why);
     if (sent && !u->q.in.failed) return accepted(u);
     if (sent) why = u->q.in.first;
-    return unprocessable(u, tools[u->format].pushing, &why);
+    return tool_failed(u, "pushing", tool->name, &why);
 }
 
 // ---- the request
@@ -593,12 +599,30 @@ static bool inflate(struct upload *u, err *e)
     return too_large(u, u->x->body_max);
 }
 
+// Only perf reads perf.data, and a server runs nothing that others sent.
+static bool is_perf_data(struct upload *u)
+{
+    bool any = u->format == FORMAT_TRIE || u->format == FORMAT_TREE;  // any bytes may be these
+    return str_is(parameter(u, "format"), "perf.data") ||
+           (!any && tool_is_perf_data(buf_view(&u->x->body)));
+}
+
+static bool refuse_perf_data(struct upload *u)
+{
+    err why = {0};
+    (void)err_set(&why, ERR_INVALID_ARGUMENT, "servers cannot read perf.data; %s",
+                  TOOL_PERF_DATA_ADVICE);
+    count_malformed(u, &why);
+    return tool_failed(u, "parsing", S("perf.data"), &why);
+}
+
 static bool run_upload(struct upload *u, err *e)
 {
     if (!read_parameters(u, e)) return false;
     if (!body_fits(u)) return true;
     // Both too_large cases have their answer, which is "true" for the router.
     if (!inflate(u, e)) return u->x->status == STATUS_TOO_LARGE;
+    if (is_perf_data(u)) return refuse_perf_data(u);
     switch (u->format) {
     case FORMAT_FOLDED:
     case FORMAT_LINES:
@@ -616,6 +640,7 @@ static bool run_upload(struct upload *u, err *e)
     case FORMAT_CPUPROFILE:
     case FORMAT_HEAPPROFILE:
     case FORMAT_CHROME:
+    case FORMAT_TOOL:
         return run_tool(u);
     }
     abort();  // read_parameters knows no other format

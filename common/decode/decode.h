@@ -90,6 +90,46 @@ bool decode_chrome(struct arena *a, str bytes, const struct decode_options *o, s
 bool decode_heapprofile(struct arena *a, str bytes, const struct decode_options *o,
                         struct decoded *out, err *e) MUST_CHECK;
 
+// ---- files of other tools with types of their own: rows of tools.def. One profile, whose samples
+// have the labels `thread` and `pid` where the file has threads. Fails with invalid_argument also
+// if there is no sample.
+
+// Pyroscope's JSON of a flame graph, of one profile and not of a difference. Its one type is that
+// of its metadata; samples of CPU and wall time at a rate of N Hz are samples/count and
+// nanoseconds, each sample 1e9 / N.
+bool decode_flamebearer(struct arena *a, str bytes, const struct decode_options *o,
+                        struct decoded *out, err *e) MUST_CHECK;
+
+// A profile of the Firefox Profiler, processed or Gecko's: samples/count, cpu/nanoseconds,
+// wall/nanoseconds and space/bytes, those that the file has (firefox.c). Frames without a name are
+// "library!0x1234". Only samples are read, no markers, counters or allocations.
+bool decode_firefox(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                    err *e) MUST_CHECK;
+
+// Durations in a trace of Chrome's format, events B, E and X: wall/nanoseconds (trace.c). CPU
+// profiles in it are decode_chrome's. The "]" at the end of a list may be missing.
+bool decode_trace(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                  err *e) MUST_CHECK;
+
+// The text of callgrind: a type for each event, such as instructions/count. What a function used
+// itself is exact; it has no stacks, so they are made from its callers (callgraph.h).
+bool decode_callgrind(struct arena *a, str bytes, const struct decode_options *o,
+                      struct decoded *out, err *e) MUST_CHECK;
+
+// The JSON of Ruby's stackprof: samples/count and wall or cpu/nanoseconds by its interval, or
+// alloc_objects/count. Without `raw` it has no stacks, and they are made as of callgrind. A dump of
+// Marshal is refused by name.
+bool decode_stackprof(struct arena *a, str bytes, const struct decode_options *o,
+                      struct decoded *out, err *e) MUST_CHECK;
+
+// The report of macOS' `sample`: samples/count, and wall/nanoseconds by its interval. Call trees as
+// Instruments copies them: cpu/nanoseconds, space/bytes or cycles/count, as exact as it prints
+// them.
+bool decode_sample(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
+                   err *e) MUST_CHECK;
+
+// ----
+
 // Writes a profile as pprof, not compressed. Fails with resource_exhausted.
 bool decode_put_pprof(struct arena *a, const struct profile *p, struct buf *out, err *e) MUST_CHECK;
 

@@ -23,6 +23,8 @@
     X(UNKNOWN_STACK, "unknown_stack", true, "samples whose stack is not in the file")             \
     X(UNKNOWN_FRAME, "unknown_frame", true, "samples with a frame that is not in the file")       \
     X(UNCLOSED_FRAME, "unclosed_frame", true, "frames that never end; they end with the profile") \
+    X(OVERLAPPING_FRAME, "overlapping_frame", true,                                               \
+      "frames that end before frames within them; they end with those")                           \
     X(UNORDERED_TIME, "unordered_time", true, "samples out of order; they were sorted by time")   \
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \

@@ -2,6 +2,7 @@
 #include "deploy/cli/cli_file.h"
 
 #include "deploy/cli/cli_draw.h"
+#include "deploy/cli/cli_losses.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +51,7 @@ bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct
 {
     struct profiles_options o = {
         .format = upload_format_of(str_of(cli_args_get(&c->args, OPT_FORMAT_PUSH)))};
+    struct losses losses = {0};
     *p = (struct profiles){0};
     if (!cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &o.sample_rate, e))
         return cli_wrong(status);
@@ -58,6 +60,9 @@ bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct
         cli_say(c, "%s: %llu samples of other events than the first are left out", path,
                 (unsigned long long)p->left_out);
     }
+    for (size_t i = 0; i < p->decoded.count; i++)
+        losses_merge(&losses, &p->decoded.profiles[i].losses);
+    cli_losses_say(c, path, &losses);
     const char *wanted = cli_args_get(&c->args, type);
     if (!profiles_choose(p, str_of(wanted ? wanted : ""), row, e)) return err_wrap(e, "%s", path);
     return true;

@@ -7,7 +7,9 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
+#include "decode/tools.h"
 #include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_perf_data.h"
 #include "model/flamegraph.h"
 
 #define FILE_MAX ((size_t)2 << 30)
@@ -83,7 +85,14 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
         return decode_chrome(a, bytes, o, d, e);
     case UPLOAD_OTLP:
         return decode_export(a, p, bytes, o, names, e);
+#define TOOL(id, name, decoder) \
+    case UPLOAD_##id:           \
+        return decoder(a, bytes, o, d, e);
+#include "decode/tools.def"
+    case UPLOAD_PERF_DATA:
+        return err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
     case UPLOAD_AUTO:
+    case UPLOAD_FORMATS:
         break;
     }
     return err_set(e, ERR_INTERNAL, "no decoder for this format");
@@ -135,7 +144,10 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
     *out = (struct profiles){.format = o->format};
     buf_init(&out->file, NULL, FILE_MAX);
     buf_init(&out->plain, NULL, FILE_MAX);
+    bool perf_data = false;
     if (!cli_files_read(path, &out->file, e)) return false;
+    if (!cli_perf_data_text(&out->file, &perf_data, e)) return err_wrap(e, "%s", path);
+    if (perf_data) out->format = UPLOAD_PERF;
     str bytes = buf_view(&out->file);
     if (compress_is_gzip(bytes)) {
         if (!compress_gunzip(bytes, &out->plain, e)) return err_wrap(e, "%s", path);

@@ -8,7 +8,9 @@
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
 #include "deploy/cli/cli_given_labels.h"
+#include "deploy/cli/cli_losses.h"
 #include "deploy/cli/cli_otlp.h"
+#include "deploy/cli/cli_perf_data.h"
 #include "deploy/cli/cli_retry.h"
 #include "deploy/cli/cli_upload.h"
 #include "sys/clock.h"
@@ -127,14 +129,19 @@ static void start(struct push *p, struct slot *s, const char *file)
     buf_init(&s->bytes, NULL, FILE_BYTES_MAX);
     // Anew for each file: a push may take hours, and servers refuse what is too old.
     p->options.now_ns = clock_wall_ns();
+    struct upload_options options = p->options;
+    bool perf_data = false;
     if (!cli_files_read(file, &s->bytes, &s->fault) ||
-        !upload_make(&s->arena, &p->options, str_of(file), buf_view(&s->bytes), &s->upload,
-                     &s->fault))
+        !cli_perf_data_text(&s->bytes, &perf_data, &s->fault))
+        return;
+    if (perf_data) options.format = UPLOAD_PERF;
+    if (!upload_make(&s->arena, &options, str_of(file), buf_view(&s->bytes), &s->upload, &s->fault))
         return;
     if (s->upload.left_out) {
         cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
                 (unsigned long long)s->upload.left_out);
     }
+    cli_losses_say(p->c, file, &s->upload.losses);
     if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
         cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
     // Before the call begins: its timeout must not run while it waits here.

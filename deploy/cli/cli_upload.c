@@ -10,6 +10,7 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/perf.h"
+#include "decode/tools.h"
 #include "deploy/cli/cli_formats.h"
 #include "deploy/cli/cli_otlp.h"
 #include "distributor/ingest_type.h"
@@ -45,6 +46,9 @@ static const struct {
     [UPLOAD_HEAPPROFILE] = {S_INIT("heapprofile")},
     [UPLOAD_LEGACY] = {S_INIT("legacy")},
     [UPLOAD_CHROME] = {S_INIT("chrome")},
+    [UPLOAD_PERF_DATA] = {S_INIT("perf.data")},
+#define TOOL(id, name, decoder) [UPLOAD_##id] = {S_INIT(name)},
+#include "decode/tools.def"
 };
 
 enum upload_format upload_format_of(str name)
@@ -104,13 +108,22 @@ static bool is_trace_list(str bytes)
            has_key(bytes, "\"ph\"");
 }
 
+// CPU profiles in a trace are worth more than its durations.
+static enum upload_format trace_format(str bytes)
+{
+    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) ||
+                   str_contains(bytes, S("\"CpuProfile\"")) ||
+                   str_contains(bytes, S("\"Profile\""));
+    return sampled ? UPLOAD_CHROME : UPLOAD_TRACE;
+}
+
 // Formats in JSON are told apart by names that only they have. Their place in the object is free,
 // and some files have it last.
 static enum upload_format json_format(str bytes)
 {
-    if (is_trace_list(bytes)) return UPLOAD_CHROME;
+    if (is_trace_list(bytes)) return trace_format(bytes);
     if (!str_starts(str_trim(str_slice(bytes, 0, SNIFF_BYTES)), S("{"))) return UPLOAD_AUTO;
-    if (has_key(bytes, "\"traceEvents\"")) return UPLOAD_CHROME;
+    if (has_key(bytes, "\"traceEvents\"")) return trace_format(bytes);
     if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
     if (str_contains(bytes, S("\"resourceProfiles\""))) return UPLOAD_OTLP;
     if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;
@@ -123,7 +136,11 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
 {
     assert(format);
     enum upload_format json = UPLOAD_AUTO;
+    enum tool tool = TOOL_COUNT;
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (tool_is_perf_data(bytes))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "it is perf.data, and compressed; uncompress it first");
     if (jfr_is(bytes)) {
         *format = UPLOAD_JFR;
         return true;
@@ -133,6 +150,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if ((json = json_format(bytes)) != UPLOAD_AUTO) {
         *format = json;
+    } else if ((tool = tool_of(bytes)) != TOOL_COUNT) {
+        *format = upload_format_of(tool_rows[tool].name);
     } else if (legacy_is(bytes)) {
         // Before collapsed stacks: "goroutine profile: total 9" ends in a number too.
         *format = UPLOAD_LEGACY;
@@ -148,7 +167,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is neither pprof nor JFR nor collapsed stacks nor text of perf script "
                        "nor speedscope nor OTLP nor a profile of V8, gperftools or jemalloc nor a "
-                       "trace of Chrome; "
+                       "trace of Chrome nor of another known tool; "
                        "`flametree formats` lists all formats");
     }
     return true;
@@ -434,25 +453,30 @@ static bool check_perf(struct upload *out, str plain, err *e)
 // Formats that are sent as pprof (cli_upload.h says why).
 static bool is_converted(enum upload_format format)
 {
-    return format == UPLOAD_CPUPROFILE || format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
+    return tool_named(formats[format].name) != TOOL_COUNT || format == UPLOAD_CPUPROFILE ||
+           format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
 }
 
 static bool decode_as(enum upload_format format, struct arena *a, str plain, struct decoded *d,
                       err *e)
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
+    enum tool tool = tool_named(formats[format].name);
+    if (tool != TOOL_COUNT) return tool_rows[tool].decode(a, plain, &o, d, e);
     if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
     if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
     assert(format == UPLOAD_LEGACY);
     return decode_legacy(a, plain, &o, d, e);
 }
 
-static bool convert(enum upload_format format, str plain, struct buf *pprof, err *e)
+static bool convert(enum upload_format format, str plain, struct buf *pprof, struct losses *l,
+                    err *e)
 {
     struct arena a;
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
     bool ok = decode_as(format, &a, plain, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
+    if (ok) losses_merge(l, &d.profiles->losses);
     arena_release(&a);
     return ok;
 }
@@ -471,12 +495,14 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = compress_gunzip(bytes, &inflated, e);
         plain = buf_view(&inflated);
     }
+    if (ok && out->format == UPLOAD_PERF_DATA)
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
     // Servers of other makes would take the head for stacks.
     if (ok && out->format == UPLOAD_FOLDED) plain = decode_folded_body(plain);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
     if (ok && is_converted(out->format)) {
-        ok = convert(out->format, plain, &pprof, e);
+        ok = convert(out->format, plain, &pprof, &out->losses, e);
         out->format = UPLOAD_PPROF;
         bytes = plain = buf_view(&pprof);
     }

@@ -3,13 +3,14 @@
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
 // pprof goes through Push, OTLP as OTLP over HTTP, all others through /ingest with the format's
-// name. Profiles of V8 and those of before pprof's protobuf are made pprof of first, although
-// /ingest takes them: only Push takes every label, and every first part of a profile type (--name).
-// What is stored is the same. A format that servers of this version cannot read
-// (common/decode/formats.def) is refused here.
+// name. Profiles of V8, those of before pprof's protobuf and those of decode/tools.def are made
+// pprof of first, although /ingest takes them: only Push takes every label, and every first part of
+// a profile type (--name). What is stored is the same. A format that servers of this version cannot
+// read (common/decode/formats.def) is refused here.
 #pragma once
 
 #include "model/label.h"
+#include "model/losses.h"
 
 enum upload_format {
     UPLOAD_AUTO,
@@ -25,7 +26,11 @@ enum upload_format {
     UPLOAD_CPUPROFILE,  // these three made pprof of here
     UPLOAD_HEAPPROFILE,
     UPLOAD_LEGACY,
-    UPLOAD_CHROME
+    UPLOAD_CHROME,
+    UPLOAD_PERF_DATA,               // made the text of perf script of before
+#define TOOL(id, ...) UPLOAD_##id,  // made pprof of, too
+#include "decode/tools.def"
+    UPLOAD_FORMATS
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 
@@ -42,8 +47,9 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    uint64_t left_out;  // samples of perf script of another event than the first
-    const char *path;   // of the request, with its query
+    uint64_t left_out;     // samples of perf script of another event than the first
+    struct losses losses;  // of what was made pprof of
+    const char *path;      // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are
     str bytes;        // the request's body; borrows from body or from the file

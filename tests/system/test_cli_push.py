@@ -5,6 +5,7 @@ import os
 import urllib.error
 import urllib.request
 
+import cli
 import pytest
 from cli import fails, ok, run, service, url
 from client import Pprof, read_pprof, unique
@@ -161,6 +162,116 @@ def test_profiles_before_pprof_are_found_from_their_bytes(url, tmp_path):
 
 SPEEDSCOPE = speedscope(sampled("seconds", 1, "a"))
 
+FLAMEBEARER = json.dumps({"version": 1, "flamebearer": {"names": ["total", "main", "work"], "levels": [[0, 5, 0, 0], [0, 5, 1, 1], [1, 4, 4, 2]], "numTicks": 5, "maxSelf": 4},
+                          "metadata": {"format": "single", "units": "samples", "sampleRate": 100, "name": "cpu"}}).encode()
+
+FIREFOX = json.dumps({
+    "meta": {"interval": 1, "preprocessedProfileVersion": 57}, "libs": [{"name": "libc.so.6"}],
+    "threads": [{"name": "main", "pid": "7", "samples": {"stack": [1, 2, 1], "weight": [1, 2, 3], "weightType": "samples"}}],
+    "shared": {"stringArray": ["main", "work", "0x40"], "stackTable": {"frame": [0, 1, 2], "prefix": [None, 0, 0]}, "frameTable": {"func": [0, 1, 2]},
+               "funcTable": {"name": [0, 1, 2], "resource": [-1, -1, 0]}, "resourceTable": {"lib": [0]}}}).encode()
+
+DURATIONS = json.dumps([
+    {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "main"}}, {"ph": "X", "name": "work", "pid": 7, "tid": 8, "ts": 2, "dur": 3},
+    {"ph": "B", "name": "run", "pid": 7, "tid": 8, "ts": 1}, {"ph": "E", "name": "run", "pid": 7, "tid": 8, "ts": 9}]).encode()
+
+CALLGRIND = b"# callgrind format\nevents: Ir Dr\nfn=(1) main\n1 30 2\ncfn=(2) work\ncalls=1 9\n1 400 5\nfn=(2)\n9 400 5\nsummary: 430 7\n"
+
+STACKPROF = json.dumps({"mode": "wall", "interval": 1000, "samples": 5, "raw": [1, 70, 1, 2, 70, 80, 4], "frames": {
+    "70": {"name": "main", "file": "/a.rb", "line": 1, "total_samples": 5, "samples": 1}, "80": {"name": "work", "file": "/a.rb", "line": 3, "total_samples": 4, "samples": 4}}}).encode()
+
+SAMPLE = b"""Analysis of sampling shop (pid 7) every 1 millisecond
+Call graph:
+    5 Thread_12   DispatchQueue_1: com.apple.main-thread  (serial)
+    + 5 main  (in shop) + 1  [0x1]
+    +   4 work  (in shop) + 8,20  [0x2,0x3]
+"""
+
+# Of formats that the client makes pprof of: the file, and what is stored of it.
+TOOLS = {
+    "flamebearer": (FLAMEBEARER, {"cpu": ["main 10000000", "main;work 40000000"], "samples": ["main 1", "main;work 4"]}, {}),
+    "firefox": (FIREFOX, {"samples": ["main;libc.so.6!0x40 2", "main;work 4"], "wall": ["main;libc.so.6!0x40 2000000", "main;work 4000000"]}, {"thread": ["main"], "pid": ["7"]}),
+    "callgrind": (CALLGRIND, {"instructions": ["main 30", "main;work 400"], "dr": ["main 2", "main;work 5"]}, {}),
+    "stackprof": (STACKPROF, {"samples": ["main 1", "main;work 4"], "wall": ["main 1000000", "main;work 4000000"]}, {}),
+    "sample": (SAMPLE, {"samples": ["main 1", "main;work 4"], "wall": ["main 1000000", "main;work 4000000"]}, {"thread": ["com.apple.main-thread"], "pid": ["7"]}),
+    "trace": (DURATIONS, {"wall": ["run 5000", "run;work 3000"]}, {"thread": ["main"], "pid": ["7"]}),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, packed):
+    file, types, labels = TOOLS[tool]
+    name, path = unique("cli"), tmp_path / "x"
+    path.write_bytes(gzip.compress(file) if packed else file)
+    ok("push", str(path), "-l", "service_name=" + name, "-l", "zone=b,c", url=url)
+    got, have = stored(url, name)
+    assert {t.split(":")[1]: stacks for t, stacks in got.items()} == types
+    assert {k: v for k, v in have.items() if k in ("thread", "pid")} == labels and have["zone"] == ["b,c"]
+    for kind, stacks in types.items():
+        assert sorted(ok("convert", str(path), "-", "--to", "folded", "--type", kind).splitlines()) == stacks
+        total = sum(int(line.rsplit(" ", 1)[1]) for line in stacks)
+        assert json.loads(ok("convert", str(path), "-", "--to", "flamebearer", "--type", kind))["flamebearer"]["numTicks"] == total
+    assert ok("top", str(path)) and ok("flame", str(path))
+
+
+def test_what_a_file_lacks_is_told(url, tmp_path):
+    (tmp_path / "x").write_text('[{"ph":"B","name":"a","ts":1},{"ph":"X","name":"b","ts":2,"dur":3},{"ph":"X","name":"c","ts":2,"dur":-3}]')
+    for command in (["push", str(tmp_path / "x")], ["top", str(tmp_path / "x")], ["convert", str(tmp_path / "x"), "-", "--to", "folded"]):
+        said = run(*command, url=url)
+        assert said.returncode == 0 and "1 samples whose values cannot be read; they are left out\n" in said.stderr, said
+        assert "1 frames that never end; they end with the profile\n" in said.stderr, said
+
+
+@pytest.fixture
+def perf(tmp_path, monkeypatch):
+    """A `perf` that prints what it is to print if the file is whole; and an empty folder of programs."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "none").mkdir()
+    program = tmp_path / "bin" / "perf"
+    program.write_text('#!/bin/sh\n[ "$1 $2 $4 $5" = "script -i -F +pid" ] || exit 9\n[ -z "$(cat)" ] || exit 8\n'
+                       'case "$(head -c 12 "$3")" in "PERFILE2 ok"*) cat "$(dirname "$0")/text"; exit 0;; esac\n'
+                       'i=0; while [ $i -lt 3000 ]; do echo "a warning of many" >&2; i=$((i + 1)); done\necho "incompatible file format" >&2\nexit 3\n')
+    program.chmod(0o755)
+    (tmp_path / "bin" / "text").write_text(PERF * 400)
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2 ok " + bytes(100000))
+    (tmp_path / "bad.data").write_bytes(b"PERFILE2 bad" + bytes(100))
+    monkeypatch.setitem(cli.NOTHING_THERE, "PATH", str(tmp_path / "bin") + ":" + os.environ["PATH"])
+    return tmp_path
+
+
+def test_perf_data_is_read_by_perf(url, perf):
+    name, stdin = unique("perf"), unique("perf")
+    stacks = ["shop;main;do_read_[k] 400", "shop;main;work 400"]
+    ok("push", str(perf / "perf.data"), "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    said = run("push", "-", "--format", "perf.data", "-l", "service_name=" + stdin, "--sample-rate", "0", data=(perf / "perf.data").read_bytes().decode(), url=url)
+    assert said.returncode == 0, said
+    for service in (name, stdin):
+        assert sorted(ok("query", "-s", service, "-F", "folded", url=url).splitlines()) == stacks
+    assert sorted(ok("convert", str(perf / "perf.data"), "-", "--to", "folded").splitlines()) == stacks
+    for command in (["push", str(perf / "bad.data")], ["top", str(perf / "bad.data")]):
+        said = fails(1, *command, url=url)
+        assert "`perf script` cannot read this perf.data: " in said and said.rstrip().endswith("incompatible file format"), said
+    (perf / "other").write_text("a;b 1\n")
+    assert "it is not perf.data" in fails(1, "push", "--format", "perf.data", str(perf / "other"), url=url)
+    (perf / "packed").write_bytes(gzip.compress((perf / "perf.data").read_bytes()))
+    assert "it is perf.data, and compressed" in fails(1, "push", str(perf / "packed"), url=url)
+
+
+def test_without_perf_it_is_said_what_to_do(url, perf, monkeypatch):
+    monkeypatch.setitem(cli.NOTHING_THERE, "PATH", str(perf / "none"))
+    for command in ("push", "top"):
+        assert "there is no `perf` here; where it was recorded, `flametree push perf.data` sends it" in fails(1, command, str(perf / "perf.data"), url=url)
+
+
+def test_servers_refuse_perf_data(url, perf):
+    for format in ("perf.data", "perf", "folded", "pprof"):
+        request = urllib.request.Request("%s/ingest?format=%s&name=%s" % (url.push, format, unique("perf")), data=(perf / "perf.data").read_bytes(), method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        assert refused.value.code == 422 and b"servers cannot read perf.data; where it was recorded" in refused.value.read()
+
+
 # One upload of each format; what the table says about it is what the server does with it.
 UPLOADS = {
     "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
@@ -173,6 +284,8 @@ UPLOADS = {
     "chrome": ("/ingest?format=chrome", json.dumps(TRACE).encode()),
     "jfr": ("/ingest?format=jfr", Jfr().sample(1).encode()),
     "speedscope": ("/ingest?format=speedscope", SPEEDSCOPE),
+    "perf.data": ("/ingest?format=perf.data", b"PERFILE2"),
+    **{tool: ("/ingest?format=" + tool, file) for tool, (file, _, _) in TOOLS.items()},
     "trie": ("/ingest?format=trie", b""),
     "tree": ("/ingest?format=tree", b""),
     "otlp": ("/v1development/profiles?", otlp_request(unique("cli"))),
@@ -191,6 +304,9 @@ def test_formats_are_as_the_table_says(url):
                 status = answer.status
         except urllib.error.HTTPError as e:
             status = e.code
+        if f["name"] == "perf.data":  # works in the client, which has it read by perf
+            assert status == 422
+            continue
         assert (status == 200) == f["works"] and (f["works"] or status in (404, 501)), (f, status)
 
 
@@ -217,11 +333,12 @@ def stored(url, name):
     return {t: sorted(ok("query", "-s", name, "--type", t, "-F", "folded", url=url).splitlines()) for t in types}, {k: sorted(ok("labels", k, "-s", name, url=url).splitlines()) for k in keys}
 
 
-@pytest.mark.parametrize("format", ["perf", "cpuprofile", "heapprofile", "legacy", "chrome"])
+@pytest.mark.parametrize("format", ["perf", "cpuprofile", "heapprofile", "legacy", "chrome", *TOOLS])
 def test_push_stores_what_ingest_stores(url, tmp_path, format):
     """Also of formats that the client makes pprof of."""
     pushed, sent = unique("cli"), unique("cli")
     files = {
+        **{tool: file for tool, (file, _, _) in TOOLS.items()},
         "perf": PERF.encode(), "chrome": json.dumps(TRACE).encode(),
         "cpuprofile": json.dumps({"nodes": [v8_node(1, "(root)", [2], hitCount=1), v8_node(2, "", hitCount=2)], "startTime": 5, "endTime": 905, "samples": [1, 2, 2], "timeDeltas": [1, 2, 3]}).encode(),
         "heapprofile": json.dumps({"head": v8_node(1, "(root)", [v8_node(2, "alloc", selfSize=64)], selfSize=0)}).encode(),

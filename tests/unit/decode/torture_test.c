@@ -5,6 +5,7 @@
 #include "decode/jfr.h"
 #include "decode/legacy.h"
 #include "decode/otlp.h"
+#include "decode/tools.h"
 #include "lib/jfr.h"
 #include "lib/otlp.h"
 #include "lib/pprof.h"
@@ -172,6 +173,43 @@ static struct document documents[] = {
     {decode_legacy, S_INIT(LEGACY)},
 };
 
+#define FLAMEBEARER                                                                         \
+    "{\"flamebearer\":{\"names\":[\"total\",\"\\u0041\"],\"levels\":[[0,5,1,0],[1,4,4,1]]," \
+    "\"numTicks\":9},\"metadata\":{\"units\":\"samples\",\"sampleRate\":100,\"name\":\"cpu\"}}"
+#define FIREFOX                                                                                    \
+    "{\"meta\":{\"interval\":1,\"sampleUnits\":{\"threadCPUDelta\":\"ns\"}},\"libs\":[{\"name\":"  \
+    "\"libc\"}],\"threads\":[{\"name\":\"a\",\"samples\":{\"stack\":[1,null,7],\"weight\":[1,2,3]" \
+    ","                                                                                            \
+    "\"threadCPUDelta\":[1,2,3]},\"stackTable\":{\"schema\":{\"prefix\":0,\"frame\":1},\"data\":[" \
+    "["                                                                                            \
+    "null,0],[0,1]]},\"frameTable\":{\"func\":[0,1],\"address\":[1,2]},\"funcTable\":{\"name\":["  \
+    "0,"                                                                                           \
+    "9],\"resource\":[0,0]},\"resourceTable\":{\"lib\":[0]},\"stringTable\":[\"main\"]}],"         \
+    "\"processes\":[{\"threads\":[]}]}"
+#define DURATIONS                                                                                 \
+    "[{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"args\":{\"name\":\"\\u0041\"}},{\"ph\":" \
+    "\"B\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"ts\":2,"   \
+    "\"dur\":3},{\"ph\":\"E\",\"name\":\"a\",\"pid\":1,\"ts\":9}]"
+#define CALLGRIND                                                                                  \
+    "events: Ir Dr\nob=(1) /lib/l.so\nfl=(1) a.c\nfn=(1) 0x0010\n1 5 6\ncfn=(2) \xff\ncalls=1 1\n" \
+    "1 9 9\nfn=(2)\n1 9 9\nfn=(7)\n1 1\ntotals: 20 20\n"
+#define STACKPROF                                                                                 \
+    "{\"mode\":\"wall\",\"interval\":1000,\"samples\":4,\"raw\":[2,70,80,3],\"frames\":{\"70\":{" \
+    "\"name\":\"a\",\"edges\":{\"80\":1}},\"80\":{\"samples\":3}}}"
+#define SAMPLE                                                                                     \
+    "Analysis of sampling a (pid 1) every 1 millisecond\nCall graph:\n  9 Thread_1\n    9 a\xff\n" \
+    "      5 ???  (in l)  [0x5]\n"
+
+// In the order of decode/tools.def.
+static struct document tools[TOOL_COUNT] = {
+    [TOOL_FLAMEBEARER] = {decode_flamebearer, S_INIT(FLAMEBEARER)},
+    [TOOL_FIREFOX] = {decode_firefox, S_INIT(FIREFOX)},
+    [TOOL_TRACE] = {decode_trace, S_INIT(DURATIONS)},
+    [TOOL_CALLGRIND] = {decode_callgrind, S_INIT(CALLGRIND)},
+    [TOOL_STACKPROF] = {decode_stackprof, S_INIT(STACKPROF)},
+    [TOOL_SAMPLE] = {decode_sample, S_INIT(SAMPLE)},
+};
+
 struct recording {
     str bytes;
     str labels;
@@ -328,6 +366,12 @@ static void decoders_survive(void **state)
         {.name = "decode.lines", .make = read_lines, .arg = &text},
     };
     torture_make_all(makers, COUNT(makers));
+    struct torture_maker more[TOOL_COUNT];
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        more[i] = (struct torture_maker){.name = tool_rows[i].name.p,
+                                         .make = read_document,
+                                         .arg = &tools[i]};
+    torture_make_all(more, TOOL_COUNT);
     ow_release(&new);
     ow_release(&old);
     buf_release(&plain);

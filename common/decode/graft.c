@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/graft.h"
+
+#include "base/hash.h"
+#include "base/utf8.h"
+#include "model/marks.h"
+
+bool graft_begin(struct graft *g, struct arena *a, size_t encoded_bytes,
+                 const struct decode_options *o, const struct profile_type *types,
+                 uint32_t type_count, err *e)
+{
+    *g = (struct graft){0};
+    map_init(&g->known, a->budget);
+    return stacks_begin(&g->s, a, encoded_bytes, o, types, type_count, e);
+}
+
+void graft_release(struct graft *g)
+{
+    map_release(&g->known);
+    stacks_release(&g->s);
+}
+
+static bool graft_push(struct graft *g, const struct graft_node *node, uint32_t *row, err *e)
+{
+    struct arena *a = g->s.a;
+    size_t n = g->node_count + 1;
+    if (n >= GRAFT_NONE)
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u nodes", GRAFT_NONE);
+    if (!arena_grow(a, &g->nodes, &g->node_cap, n, sizeof *g->nodes) ||
+        !arena_grow(a, &g->values, &g->value_cap, n * g->s.type_count, sizeof *g->values))
+        return arena_fail(a, e);
+    *row = (uint32_t)g->node_count;
+    g->nodes[g->node_count++] = *node;
+    memset(&g->values[(size_t)*row * g->s.type_count], 0, g->s.type_count * sizeof *g->values);
+    return true;
+}
+
+bool graft_root(struct graft *g, const struct profile_label *labels, size_t n, uint32_t *node,
+                err *e)
+{
+    struct profile *p = g->s.p;
+    struct arena *a = g->s.a;
+    if (!arena_grow(a, &g->roots, &g->root_cap, g->root_count + 1, sizeof *g->roots) ||
+        !arena_grow(a, &p->labels, &g->label_cap, (size_t)p->label_count + n, sizeof *p->labels))
+        return arena_fail(a, e);
+    struct graft_labels *own = &g->roots[g->root_count];
+    *own = (struct graft_labels){.first = p->label_count};
+    for (size_t i = 0; i < n; i++) {
+        if (labels[i].text.n) p->labels[p->label_count++] = labels[i];
+    }
+    own->count = p->label_count - own->first;
+    const struct graft_node root = {GRAFT_NONE, (uint32_t)g->root_count++, 0};
+    return graft_push(g, &root, node, e);
+}
+
+struct graft_probe {
+    const struct graft *g;
+    uint32_t parent;
+    uint32_t frame;
+};
+
+static bool graft_same(const void *ctx, uint32_t row)
+{
+    const struct graft_probe *want = ctx;
+    const struct graft_node *node = &want->g->nodes[row];
+    return node->parent == want->parent && node->frame == want->frame;
+}
+
+bool graft_child(struct graft *g, uint32_t parent, uint32_t frame, uint32_t *node, err *e)
+{
+    assert(parent < g->node_count && frame < g->s.p->function_count);
+    const struct graft_probe want = {g, parent, frame};
+    uint64_t hash = hash_table_word((uint64_t)parent << 32 | frame);
+    *node = map_find(&g->known, hash, graft_same, &want);
+    if (*node != MAP_NONE) return true;
+    const struct graft_node new = {parent, frame, g->nodes[parent].depth + 1};
+    return graft_push(g, &new, node, e) && map_put(&g->known, hash, *node, e);
+}
+
+bool graft_named(struct graft *g, uint32_t parent, str name, uint32_t *node, err *e)
+{
+    uint32_t frame = 0;
+    return stacks_frame(&g->s, name, (str){0}, 0, &frame, e) &&
+           graft_child(g, parent, frame, node, e);
+}
+
+bool graft_add(struct graft *g, uint32_t node, uint32_t type, int64_t value, err *e)
+{
+    assert(node < g->node_count && type < g->s.type_count);
+    if (value && g->nodes[node].parent == GRAFT_NONE &&
+        !graft_named(g, node, S(STACK_UNKNOWN_NAME), &node, e))
+        return false;
+    int64_t *sum = &g->values[(size_t)node * g->s.type_count + type];
+    if (!__builtin_add_overflow(*sum, value, sum)) return true;
+    return err_set(e, ERR_OUT_OF_RANGE, "the values of a stack add up to more than 64 bits");
+}
+
+bool graft_text(struct graft *g, str name, str *out, err *e)
+{
+    *out = name;
+    if (str_utf8(name)) return true;
+    graft_lose(g, LOSS_BAD_TEXT, 1);
+    *out = utf8_mended(g->s.a, name);
+    return arena_ok(g->s.a, e);
+}
+
+static bool graft_has_value(const struct graft *g, size_t row)
+{
+    for (uint32_t k = 0; k < g->s.type_count; k++) {
+        if (g->values[row * g->s.type_count + k]) return true;
+    }
+    return false;
+}
+
+static bool graft_sample(struct graft *g, size_t row, err *e)
+{
+    struct profile *p = g->s.p;
+    uint32_t *leaf = NULL;
+    int64_t *to = NULL;
+    uint32_t depth = g->nodes[row].depth;
+    if (!stacks_sample(&g->s, depth, &leaf, &to, e)) return false;
+    memcpy(to, &g->values[row * g->s.type_count], g->s.type_count * sizeof *to);
+    for (uint32_t i = 0; i < depth; i++, row = g->nodes[row].parent)
+        leaf[i] = g->nodes[row].frame;
+    const struct graft_labels *own = &g->roots[g->nodes[row].frame];
+    p->samples[p->sample_count - 1].first_label = own->first;
+    p->samples[p->sample_count - 1].label_count = own->count;
+    return true;
+}
+
+bool graft_finish(struct graft *g, struct profile **out, err *e)
+{
+    for (size_t i = 0; i < g->node_count; i++) {
+        if (graft_has_value(g, i) && !graft_sample(g, i, e)) return false;
+    }
+    if (g->s.p->sample_count == 0)
+        return err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this file");
+    if (!stacks_finish(&g->s, e)) return false;
+    // Not the text's size, which has much besides stacks.
+    g->s.p->encoded_bytes = decode_pprof_size(g->s.p);
+    *out = g->s.p;
+    return arena_ok(g->s.a, e);
+}

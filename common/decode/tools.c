@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/tools.h"
+
+#define SNIFF_BYTES ((size_t)64 << 10)
+#define KEY_SPACES  16  // between a key and its colon
+
+const struct tool_row tool_rows[TOOL_COUNT] = {
+#define TOOL(id, name, decoder) [TOOL_##id] = {S_INIT(name), decoder},
+#include "decode/tools.def"
+};
+
+enum tool tool_named(str name)
+{
+    for (size_t i = 0; i < TOOL_COUNT; i++) {
+        if (str_eq(tool_rows[i].name, name)) return (enum tool)i;
+    }
+    return TOOL_COUNT;
+}
+
+bool tool_is_perf_data(str bytes)
+{
+    // The second is of the other byte order.
+    return str_starts(bytes, S("PERFILE2")) || str_starts(bytes, S("2ELIFREP"));
+}
+
+// A function may be called so too, but then it is a value.
+static bool tool_has_key(str bytes, str quoted)
+{
+    str rest = bytes;
+    const char *at = NULL;
+    while (rest.n && (at = memmem(rest.p, rest.n, quoted.p, quoted.n))) {
+        rest = str_slice(rest, (size_t)(at - rest.p) + quoted.n, rest.n);
+        if (str_starts(str_trim(str_slice(rest, 0, KEY_SPACES)), S(":"))) return true;
+    }
+    return false;
+}
+
+static enum tool tool_of_json(str bytes)
+{
+    bool graph =
+        tool_has_key(bytes, S("\"flamebearer\"")) || tool_has_key(bytes, S("\"flamegraph\""));
+    if (graph && tool_has_key(bytes, S("\"levels\""))) return TOOL_FLAMEBEARER;
+    if (tool_has_key(bytes, S("\"stackTable\"")) && tool_has_key(bytes, S("\"frameTable\"")))
+        return TOOL_FIREFOX;
+    if (tool_has_key(bytes, S("\"total_samples\"")) && tool_has_key(bytes, S("\"frames\"")))
+        return TOOL_STACKPROF;
+    return TOOL_COUNT;
+}
+
+enum tool tool_of(str bytes)
+{
+    str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    if (str_starts(head, S("{"))) return tool_of_json(bytes);
+    // A dump of Ruby's, of a table; decode_stackprof says what to do instead.
+    if (str_starts(bytes, S("\x04\x08{"))) return TOOL_STACKPROF;
+    str first = str_slice(head, 0, str_find(head, '\n'));
+    bool tree = str_starts(head, S("Running Time\t")) || str_starts(head, S("Weight\t")) ||
+                str_starts(head, S("Bytes Used\t"));
+    if ((tree && str_contains(first, S("\tSymbol Name"))) ||
+        (str_contains(head, S("\nCall graph:")) && str_contains(head, S("Analysis of sampling "))))
+        return TOOL_SAMPLE;
+    bool named = str_starts(head, S("fn=")) || str_contains(head, S("\nfn="));
+    if (str_starts(head, S("# callgrind format")) ||
+        (named && (str_starts(head, S("events:")) || str_contains(head, S("\nevents:")))))
+        return TOOL_CALLGRIND;
+    return TOOL_COUNT;
+}
