@@ -45,19 +45,34 @@ void cli_file_say_types(struct cli *c, const char *path, enum cli_option type,
     buf_release(&b);
 }
 
+// What the decoder left out or mended, and what it assumed.
+static void say_losses(struct cli *c, const char *path, const struct profiles *p)
+{
+    struct losses all = {0};
+    bool assumed = false;
+    for (size_t i = 0; i < p->decoded.count; i++) {
+        losses_merge(&all, &p->decoded.profiles[i].losses);
+        assumed |= p->decoded.profiles[i].rate_assumed;
+    }
+    for (int i = 0; i < LOSS_COUNT; i++) {
+        if (all.count[i] == 0) continue;
+        cli_say(c, "%s: %s: %llu %s", path, loss_name((enum loss)i),
+                (unsigned long long)all.count[i], loss_text((enum loss)i));
+    }
+    if (assumed) cli_say(c, CLI_RATE_ASSUMED, path);
+}
+
 bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct profiles *p,
                    size_t *row, int *status, err *e)
 {
     struct profiles_options o = {
         .format = upload_format_of(str_of(cli_args_get(&c->args, OPT_FORMAT_PUSH)))};
     *p = (struct profiles){0};
+    o.rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
     if (!cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &o.sample_rate, e))
         return cli_wrong(status);
     if (!profiles_read(&c->arena, path, &o, p, e)) return false;
-    if (p->left_out) {
-        cli_say(c, "%s: %llu samples of other events than the first are left out", path,
-                (unsigned long long)p->left_out);
-    }
+    say_losses(c, path, p);
     const char *wanted = cli_args_get(&c->args, type);
     if (!profiles_choose(p, str_of(wanted ? wanted : ""), row, e)) return err_wrap(e, "%s", path);
     return true;

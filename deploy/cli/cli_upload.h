@@ -11,6 +11,11 @@
 
 #include "model/label.h"
 
+// For cli_say, with the name of the file.
+#define CLI_RATE_ASSUMED                                                                  \
+    "%s: a sample is taken for 10 ms (100 Hz), as the file does not say how long it is; " \
+    "--sample-rate says it"
+
 enum upload_format {
     UPLOAD_AUTO,
     UPLOAD_PPROF,
@@ -42,7 +47,8 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    uint64_t left_out;  // samples of perf script of another event than the first
+    bool is_as_sent;    // not made of another format
+    bool rate_assumed;  // nothing says how much time a sample stands for: the server takes 10 ms
     const char *path;   // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are

@@ -111,8 +111,7 @@ static const str folded = S_INIT("main;run;step 5\nmain;run 1\n\nbad\nmain;idle;
 static bool read_folded(struct torture_bench *b, void *arg, err *e)
 {
     struct decoded d = {0};
-    bool cut = false;
-    if (!decode_folded(&b->arena, *(str *)arg, &options, &d, &cut, e)) return false;
+    if (!decode_folded(&b->arena, *(str *)arg, &options, &d, e)) return false;
     print(&d, &b->out);
     return true;
 }

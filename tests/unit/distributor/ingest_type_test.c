@@ -8,7 +8,7 @@ static struct profile *folded(struct arena *a, const char *text)
 {
     static struct profile none;
     struct decoded d = {&none, 0};
-    assert_ok(decode_folded(a, str_of(text), &(struct decode_options){0}, &d, NULL, e));
+    assert_ok(decode_folded(a, str_of(text), &(struct decode_options){0}, &d, e));
     return d.profiles;
 }
 
@@ -31,7 +31,10 @@ static const struct {
     {"app.mutex_count", "app", "mutex:contentions:count::", 100, 2},
     {"app.exceptions", "app", "exceptions:samples:count::", 100, 2},
     {"app.bytes", "app", "memory:samples:bytes::", 100, 2},
-    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 0},
+    {"app.none", "app", "samples:samples:count::", 100, 2},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 2},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", INGEST_RATE_OF_FILE,
+     20000000},
     {"app.foo", NULL, "", 100, 0},
     {"app.", NULL, "", 100, 0},
 };
