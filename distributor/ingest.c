@@ -531,10 +531,8 @@ static bool add_profiles(struct upload *u, const struct decoded *d, err *e)
 
 static bool run_tool(struct upload *u)
 {
-    struct decode_options o = {.sample_rate = u->rate_given ? u->sample_rate : 0,
-                               .symbol_max =
-                                   (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length,
-                                                 INT32_MAX)};
+    struct decode_options o = {
+        .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     struct decoded d = {0};
     err why = {0};
     assert(u->format < COUNT(tools) && tools[u->format].decode);

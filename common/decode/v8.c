@@ -438,8 +438,11 @@ bool v8_finish(struct v8 *v, size_t bytes, const struct decode_options *o, struc
                                               {S_INIT("wall"), S_INIT("nanoseconds")}};
     static const struct profile_type heap = {S_INIT("inuse_space"), S_INIT("bytes")};
     if (!v->has_nodes && v->sample_count == 0) return err_set(e, ERR_INVALID_ARGUMENT, "no nodes");
+    // V8 writes the time of each sample, so no rate tells more.
+    struct decode_options own = *o;
+    own.sample_rate = 0;
     struct stacks s;
-    bool ok = stacks_begin(&s, v->a, bytes, o, v->heap ? &heap : cpu, v->heap ? 1 : 2, e) &&
+    bool ok = stacks_begin(&s, v->a, bytes, &own, v->heap ? &heap : cpu, v->heap ? 1 : 2, e) &&
               add_stacks(v, &s, e) && stacks_finish(&s, e);
     stacks_release(&s);
     if (!ok) return false;

@@ -131,10 +131,13 @@ static void start(struct push *p, struct slot *s, const char *file)
         !upload_make(&s->arena, &p->options, str_of(file), buf_view(&s->bytes), &s->upload,
                      &s->fault))
         return;
-    if (s->upload.rate_assumed) cli_say(p->c, CLI_RATE_ASSUMED, file);
-    if (s->upload.format == UPLOAD_PPROF && s->upload.is_as_sent &&
-        cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
-        cli_say(p->c, "%s: --sample-rate is for formats that count samples; pprof has its own",
+    if (s->upload.rate_assumed && !p->quiet) cli_say(p->c, CLI_RATE_ASSUMED, file);
+    bool timed = s->upload.format == UPLOAD_PPROF || s->upload.format == UPLOAD_CHROME ||
+                 s->upload.format == UPLOAD_OTLP;
+    if (timed && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
+        cli_say(p->c,
+                "%s: --sample-rate is for formats that count samples; this one has times of "
+                "its own",
                 file);
     // Before the call begins: its timeout must not run while it waits here.
     cli_pace_bytes(&p->pace, s->upload.bytes.n);

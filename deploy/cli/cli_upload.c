@@ -474,23 +474,22 @@ static bool is_converted(enum upload_format format)
     return format == UPLOAD_CPUPROFILE || format == UPLOAD_HEAPPROFILE || format == UPLOAD_LEGACY;
 }
 
-static bool decode_as(enum upload_format format, struct arena *a, str plain, int64_t rate,
-                      struct decoded *d, err *e)
+static bool decode_as(enum upload_format format, struct arena *a, str plain, struct decoded *d,
+                      err *e)
 {
-    const struct decode_options o = {.inflated_max = INFLATED_MAX, .sample_rate = rate};
+    const struct decode_options o = {.inflated_max = INFLATED_MAX};
     if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
     if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
     assert(format == UPLOAD_LEGACY);
     return decode_legacy(a, plain, &o, d, e);
 }
 
-static bool convert(enum upload_format format, str plain, int64_t rate, struct buf *pprof, err *e)
+static bool convert(enum upload_format format, str plain, struct buf *pprof, err *e)
 {
     struct arena a;
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
-    bool ok =
-        decode_as(format, &a, plain, rate, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
+    bool ok = decode_as(format, &a, plain, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
     arena_release(&a);
     return ok;
 }
@@ -528,7 +527,7 @@ static bool make_plain(struct buf *inflated, str *plain, err *e)
 bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
                  struct upload *out, err *e)
 {
-    *out = (struct upload){.format = o->format, .is_as_sent = true};
+    *out = (struct upload){.format = o->format};
     struct buf inflated;
     struct buf pprof;
     buf_init(&inflated, NULL, INFLATED_MAX);
@@ -548,10 +547,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     if (ok && out->format == UPLOAD_FOLDED && (text.rate || !text.timed))
         plain = decode_folded_body(plain);
     if (ok && is_converted(out->format)) {
-        int64_t rate = o->sample_rate_given ? (int64_t)o->sample_rate : 0;
-        ok = convert(out->format, plain, rate, &pprof, e);
+        ok = convert(out->format, plain, &pprof, e);
         out->format = UPLOAD_PPROF;
-        out->is_as_sent = false;
         bytes = plain = buf_view(&pprof);
     }
     if (ok && has_types(out->format) && o->name.n) {

@@ -47,7 +47,6 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    bool is_as_sent;    // not made of another format
     bool rate_assumed;  // nothing says how much time a sample stands for: the server takes 10 ms
     const char *path;   // of the request, with its query
     const char *content_type;
