@@ -122,20 +122,28 @@ static bool list_types(struct arena *a, struct profiles *p, const str *names, er
     return true;
 }
 
-// Counts of samples of which the text or --sample-rate says how long one is become time, as the
-// server stores them.
-static bool make_time(struct profile *p, err *e)
+// Counts of samples of which the text or --sample-rate says how long one is get their time beside
+// them, which is what the server stores.
+static bool add_time(struct arena *a, struct profile *p, err *e)
 {
     if (p->type_count != 1 || p->period <= 0 || !str_is(p->types[0].type, "samples") ||
         !str_is(p->types[0].unit, "count")) {
         return true;
     }
-    p->types[0] = p->period_type;
-    for (uint32_t i = 0; i < p->sample_count; i++) {
-        if (!__builtin_mul_overflow(p->values[i], p->period, &p->values[i])) continue;
+    struct profile_type *types = ARENA_ARRAY(a, struct profile_type, 2);
+    int64_t *values = ARENA_ARRAY(a, int64_t, 2 * (size_t)p->sample_count);
+    if (!types || !values) return arena_fail(a, e);
+    types[0] = p->types[0];
+    types[1] = p->period_type;
+    for (size_t i = 0; i < p->sample_count; i++) {
+        values[2 * i] = p->values[i];
+        if (!__builtin_mul_overflow(p->values[i], p->period, &values[2 * i + 1])) continue;
         return err_set(e, ERR_OUT_OF_RANGE, "a count times %lld ns does not fit 64 bits",
                        (long long)p->period);
     }
+    p->types = types;
+    p->type_count = 2;
+    p->values = values;
     return true;
 }
 
@@ -145,7 +153,7 @@ static bool is_text(enum upload_format f)
            f == UPLOAD_TREE || f == UPLOAD_SPEEDSCOPE;
 }
 
-// Finds the format, if it is not given; decodes, and makes time of counts.
+// Finds the format, if it is not given; decodes, and adds the time of counts.
 static bool decode_any(struct arena *a, struct profiles *p, str bytes, struct decode_options *how,
                        bool rate_given, const str **names, err *e)
 {
@@ -156,7 +164,7 @@ static bool decode_any(struct arena *a, struct profiles *p, str bytes, struct de
     if (!rate_given && p->format != UPLOAD_JFR) how->sample_rate = 0;
     if (!decode(a, p, plain, how, names, e)) return false;
     for (size_t i = 0; is_text(p->format) && i < p->decoded.count; i++) {
-        if (!make_time(&p->decoded.profiles[i], e)) return false;
+        if (!add_time(a, &p->decoded.profiles[i], e)) return false;
     }
     return true;
 }
