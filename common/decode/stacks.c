@@ -147,6 +147,7 @@ bool stacks_text(struct stacks *s, str text, bool copy, int64_t value, err *e)
     uint32_t *leaf = NULL;
     int64_t *values = NULL;
     if (!stacks_sample(s, depth, &leaf, &values, e)) return false;
+    assert(leaf && values);
     *values = value;
     // The text begins at the root, stacks of a profile at the leaf: filled from the end.
     for (size_t i = depth; i-- > 0;) {

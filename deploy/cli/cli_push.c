@@ -134,11 +134,11 @@ static void start(struct push *p, struct slot *s, const char *file)
     if (s->upload.rate_assumed && !p->quiet) cli_say(p->c, CLI_RATE_ASSUMED, file);
     bool timed = s->upload.format == UPLOAD_PPROF || s->upload.format == UPLOAD_CHROME ||
                  s->upload.format == UPLOAD_OTLP;
-    if (timed && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
+    if (timed && cli_args_has(&p->c->args, OPT_SAMPLE_RATE)) {
         cli_say(p->c,
-                "%s: --sample-rate is for formats that count samples; this one has times of "
-                "its own",
+                "%s: --sample-rate is for formats that count samples; this one has its own times",
                 file);
+    }
     // Before the call begins: its timeout must not run while it waits here.
     cli_pace_bytes(&p->pace, s->upload.bytes.n);
     // The slot owns what the call reads, so both live until finish().
