@@ -18,7 +18,8 @@ static void print(const struct profile *p, bool with_values, struct buf *out)
             uint32_t location = p->stack_locations[s->first_location + k];
             if (location >= p->location_count) abort();
             buf_str(out, p->functions[p->lines[p->locations[location].first_line].function].name);
-            if (k) buf_byte(out, ';');
+            // At the end too: a name may end in a space, which the end of a line would lose.
+            buf_byte(out, ';');
         }
         if (with_values) {
             buf_byte(out, ' ');
