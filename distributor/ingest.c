@@ -245,9 +245,7 @@ static bool type_text(struct upload *u, struct profile *p, bool several, struct 
     if (scoped && !type_of_unit(u, p, several, type, e)) return false;
     if (u->format == FORMAT_PERF) type_of_event(p, several, type);
     ingest_type_column(type, rate, p);
-    if (!ingest_text_sums(&u->scratch, p, e) || !ingest_type_apply(type, rate, p, e)) return false;
-    if (p->rate_assumed) metric_add(&distributor_assumed_rates, 1);
-    return true;
+    return ingest_text_sums(&u->scratch, p, e) && ingest_type_apply(type, rate, p, e);
 }
 
 // All types before the first profile is pushed: what is refused is refused as a whole.

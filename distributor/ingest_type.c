@@ -87,7 +87,7 @@ static int64_t period_of(int64_t sample_rate, bool is_time, struct profile *p)
 {
     if (sample_rate > 0) return MAX(NS_PER_S / sample_rate, 1);
     if (p->period > 0) return p->period;
-    p->rate_assumed = !is_time;
+    if (!is_time) losses_add(&p->losses, LOSS_ASSUMED_RATE, p->sample_count);
     return NS_PER_S / DEFAULT_SAMPLE_RATE;
 }
 

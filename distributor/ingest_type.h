@@ -30,7 +30,7 @@ bool ingest_type_is_time(const struct ingest_type *t);
 
 // Gives a profile with one sample type these names. Values of CPU and wall time count periods of
 // 1 / sample_rate and become nanoseconds, unless the profile's unit is nanoseconds already or
-// bytes. Sets p->rate_assumed if the default was used. Fails with out_of_range.
+// bytes. Counts the samples (LOSS_ASSUMED_RATE) if the default was used. Fails with out_of_range.
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p,
                        err *e) MUST_CHECK;
 

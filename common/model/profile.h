@@ -89,7 +89,6 @@ struct profile {
     uint32_t string_count;            // of the sender's table; 0 for formats without one
     struct profile_type period_type;  // both empty if absent
     int64_t period;
-    bool rate_assumed;  // nothing said how much time a sample stands for, so the default was used
     int64_t time_ns;  // 0 if the sender gave none
     int64_t duration_ns;
     str name;  // of one of several profiles in a file, and its unit there; speedscope only

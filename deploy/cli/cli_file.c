@@ -49,17 +49,13 @@ void cli_file_say_types(struct cli *c, const char *path, enum cli_option type,
 static void say_losses(struct cli *c, const char *path, const struct profiles *p)
 {
     struct losses all = {0};
-    bool assumed = false;
-    for (size_t i = 0; i < p->decoded.count; i++) {
+    for (size_t i = 0; i < p->decoded.count; i++)
         losses_merge(&all, &p->decoded.profiles[i].losses);
-        assumed |= p->decoded.profiles[i].rate_assumed;
-    }
     for (int i = 0; i < LOSS_COUNT; i++) {
         if (all.count[i] == 0) continue;
         cli_say(c, "%s: %s: %llu %s", path, loss_name((enum loss)i),
                 (unsigned long long)all.count[i], loss_text((enum loss)i));
     }
-    if (assumed) cli_say(c, CLI_RATE_ASSUMED, path);
 }
 
 bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct profiles *p,

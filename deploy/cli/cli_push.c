@@ -132,6 +132,12 @@ static void start(struct push *p, struct slot *s, const char *file)
                      &s->fault))
         return;
     if (s->upload.rate_assumed && !p->quiet) cli_say(p->c, CLI_RATE_ASSUMED, file);
+    for (int i = 0; i < LOSS_COUNT; i++) {
+        uint64_t n = s->upload.losses.count[i];
+        if (n == 0) continue;
+        cli_say(p->c, "%s: %s: %llu %s", file, loss_name((enum loss)i), (unsigned long long)n,
+                loss_text((enum loss)i));
+    }
     bool timed = s->upload.format == UPLOAD_PPROF || s->upload.format == UPLOAD_CHROME ||
                  s->upload.format == UPLOAD_OTLP;
     if (timed && cli_args_has(&p->c->args, OPT_SAMPLE_RATE)) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "model/label.h"
+#include "model/losses.h"
 
 // For cli_say, with the name of the file.
 #define CLI_RATE_ASSUMED                                                                  \
@@ -47,8 +48,9 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    bool rate_assumed;  // nothing says how much time a sample stands for: the server takes 10 ms
-    const char *path;   // of the request, with its query
+    bool rate_assumed;     // nothing says how much time a sample stands for: the server takes 10 ms
+    struct losses losses;  // of a file that is made pprof of here, which the server does not see
+    const char *path;      // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are
     str bytes;        // the request's body; borrows from body or from the file

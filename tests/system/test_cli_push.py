@@ -240,7 +240,7 @@ def test_push_stores_what_ingest_stores(url, tmp_path, format):
 def test_text_of_perf_script_is_found_from_its_bytes(url, options):
     name = unique("perf")
     said = run("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", *options, data=PERF, url=url)
-    assert said.returncode == 0 and "10 ms" not in said.stderr, said
+    assert said.returncode == 0 and "is taken for" not in said.stderr, said
     of = lambda type: sorted(ok("query", "-s", name, "--type", type, "-F", "folded", url=url).splitlines())
     assert of("process_cpu:samples:count::") == ["shop;main;do_read_[k] 1", "shop;main;work 1"]
     assert of("perf:faults:count::") == ["shop;main 1"]

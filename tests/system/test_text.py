@@ -140,6 +140,12 @@ def test_a_rate_that_nobody_stated_is_told(url, data, said):
     assert b"is taken for 10 ms" not in run("top", "-", data=data, text=False).stderr
 
 
+def test_push_tells_what_it_changes_itself(url):
+    """Of formats that it makes pprof of, since the server does not see the file."""
+    said = run("push", "-", "-l", "service_name=" + unique(), data=LATE, text=False, url=url)
+    assert said.returncode == 0 and b"unordered_time: 1 samples out of order; they were sorted by time" in said.stderr, said
+
+
 def test_a_rate_that_is_given_counts_more_than_the_file(url):
     s = Server(url)
     for data, stack, n in ((b"# interval 5ms\nm;a 3\n", "m;a", 3), ((CLOCK + CLOCK).encode(), "shop;f", 2), (scope(sampled("none", "p1", [[0, 1]], [5])), "m;a", 5)):

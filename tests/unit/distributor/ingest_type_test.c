@@ -46,6 +46,8 @@ static void check_applied(struct arena *a, size_t i, const struct ingest_type *t
     str id =
         arena_printf(a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t->name), STR(p->types[0].type),
                      STR(p->types[0].unit), STR(p->period_type.type), STR(p->period_type.unit));
+    bool assumed = types[i].rate == INGEST_RATE_OF_FILE;
+    assert_int_equal(p->losses.count[LOSS_ASSUMED_RATE], assumed);
     if (!str_is(id, types[i].id)) fail_msg("%s: %.*s", types[i].app, STR(id));
     assert_true(str_is(t->app, types[i].rest));
     assert_int_equal(p->values[0], types[i].value);
