@@ -58,7 +58,8 @@ struct upload {
     str spy;
     int64_t from_ns;
     int64_t until_ns;
-    int64_t sample_rate;
+    int64_t sample_rate;  // DEFAULT_SAMPLE_RATE if the request has none
+    bool rate_given;
     str event;  // of a recording: what was sampled
     enum format format;
     enum tool tool;  // of FORMAT_TOOL
@@ -177,8 +178,8 @@ static bool read_parameters(struct upload *u, err *e)
     u->spy = parameter(u, "spyName");
     if (u->spy.n == 0) u->spy = S("unknown");
     int64_t rate = 0;
-    bool given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
-    u->sample_rate = given ? rate : DEFAULT_SAMPLE_RATE;
+    u->rate_given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
+    u->sample_rate = u->rate_given ? rate : DEFAULT_SAMPLE_RATE;
     u->format = format_of(u);
     return arena_ok(u->a, e);
 }
@@ -233,8 +234,6 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
     struct decode_options o = {
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     str body = buf_view(&u->x->body);
-    bool cut = false;
-    bool ok = false;
     switch (u->format) {
     case FORMAT_LINES:
         return decode_lines(&u->scratch, body, &o, d, e);
@@ -247,12 +246,34 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
     case FORMAT_SPEEDSCOPE:
         return decode_speedscope(&u->scratch, body, &o, d, e);
     case FORMAT_PERF:
-        return decode_perf(&u->scratch, body, &o, d, NULL, e);
+        return decode_perf(&u->scratch, body, &o, d, e);
     default:
-        ok = decode_folded(&u->scratch, body, &o, d, &cut, e);
+        return decode_folded(&u->scratch, body, &o, d, e);
     }
-    if (cut) metric_add(&distributor_cut_uploads, 1);
-    return ok;
+}
+
+// The type that a speedscope profile's unit means, where the application's name says only that it
+// is time: bytes are no time, and a number without a unit is none unless a rate is given.
+static bool type_of_unit(struct upload *u, const struct profile *p, bool several,
+                         struct ingest_type *type, err *e)
+{
+    bool counted = str_is(p->unit, "none") && u->rate_given && u->sample_rate > 0;
+    bool no_time = (str_is(p->unit, "none") && !counted) || str_is(p->unit, "bytes");
+    if (!several && (!no_time || !ingest_type_is_time(type))) return true;
+    str app = several ? u->name.app : type->app;
+    str suffix = counted ? S("cpu") : p->unit;
+    str typed = arena_printf(u->a, "%.*s.%.*s", STR(app), STR(suffix));
+    return arena_ok(u->a, e) && ingest_type_of_app(typed, type, e);
+}
+
+// Of several events of perf, and where the name says only that it is time, one that is no time is a
+// type of its own.
+static void type_of_event(const struct profile *p, bool several, struct ingest_type *type)
+{
+    if (str_is(p->types[0].type, "samples") || (!several && !ingest_type_is_time(type))) return;
+    type->name = S("perf");
+    type->sample_type = p->types[0].type;
+    type->sample_unit = p->types[0].unit;
 }
 
 // What was measured, by the suffix of the application's name. Of several profiles in a body each
@@ -260,10 +281,13 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
 static bool type_text(struct upload *u, struct profile *p, bool several, struct ingest_type *type,
                       err *e)
 {
-    str app = u->name.app;
-    if (several) app = arena_printf(u->a, "%.*s.%.*s", STR(app), STR(p->unit));
-    return arena_ok(u->a, e) && ingest_type_of_app(app, type, e) &&
-           ingest_text_sums(&u->scratch, p, e) && ingest_type_apply(type, u->sample_rate, p, e);
+    int64_t rate = u->rate_given ? u->sample_rate : INGEST_RATE_OF_FILE;
+    bool scoped = u->format == FORMAT_SPEEDSCOPE;
+    if ((!scoped || !several) && !ingest_type_of_app(u->name.app, type, e)) return false;
+    if (scoped && !type_of_unit(u, p, several, type, e)) return false;
+    if (u->format == FORMAT_PERF) type_of_event(p, several, type);
+    ingest_type_column(type, rate, p);
+    return ingest_text_sums(&u->scratch, p, e) && ingest_type_apply(type, rate, p, e);
 }
 
 // All types before the first profile is pushed: what is refused is refused as a whole.

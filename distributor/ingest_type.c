@@ -8,6 +8,8 @@
 #include "intake/text.h"
 #include "sys/clock.h"
 
+#define DEFAULT_SAMPLE_RATE 100
+
 // ---- text
 
 static const struct {
@@ -43,6 +45,7 @@ static const struct {
     ROW("live", "memory", "live", "count")
     ROW("exceptions", "exceptions", "samples", "count")
     ROW("bytes", "memory", "samples", "bytes")
+    ROW("none", "samples", "samples", "count")
 // clang-format on
 #undef ROW
 };
@@ -80,6 +83,30 @@ bool ingest_type_of_app(str app, struct ingest_type *out, err *e)
                    STR(text_shown(suffix)));
 }
 
+bool ingest_type_is_time(const struct ingest_type *t)
+{
+    return str_is(t->name, "process_cpu") || str_is(t->name, "wall");
+}
+
+void ingest_type_column(const struct ingest_type *t, int64_t sample_rate, struct profile *p)
+{
+    if (p->type_count != 2) return;
+    bool time = ingest_type_is_time(t) && sample_rate == INGEST_RATE_OF_FILE;
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        p->values[i] = p->values[2 * (size_t)i + time];
+    p->types += time;
+    p->type_count = 1;
+}
+
+// How long a sample is, in ns.
+static int64_t period_of(int64_t sample_rate, bool is_time, struct profile *p)
+{
+    if (sample_rate > 0) return MAX(NS_PER_S / sample_rate, 1);
+    if (p->period > 0) return p->period;
+    if (!is_time) losses_add(&p->losses, LOSS_ASSUMED_RATE, p->sample_count);
+    return NS_PER_S / DEFAULT_SAMPLE_RATE;
+}
+
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p, err *e)
 {
     assert(p->type_count == 1);
@@ -88,10 +115,14 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     bool is_time = str_is(p->types[0].unit, "nanoseconds");
     if (str_is(p->types[0].unit, "bytes")) sample_rate = 0;
     p->types[0] = (struct profile_type){t->sample_type, t->sample_unit};
-    if (sample_rate == 0 || (!is_cpu && !str_is(t->name, "wall"))) return true;
+    if (sample_rate == 0 || !ingest_type_is_time(t)) {
+        // What a text says of its rate is about its time alone.
+        p->period_type = (struct profile_type){0};
+        p->period = 0;
+        return true;
+    }
     // Counts become nanoseconds: a sample stands for the time between two of them.
-    assert(sample_rate > 0);
-    int64_t period = NS_PER_S / sample_rate;
+    int64_t period = period_of(sample_rate, is_time, p);
     p->types[0] = (struct profile_type){is_cpu ? S("cpu") : S("wall"), S("nanoseconds")};
     p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
     p->period = period;

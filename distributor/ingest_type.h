@@ -17,9 +17,20 @@ struct ingest_type {
 // Fails with invalid_argument: unknown profile type.
 bool ingest_type_of_app(str app, struct ingest_type *out, err *e) MUST_CHECK;
 
+// sample_rate below: Hz; 0: counts stay counts; INGEST_RATE_OF_FILE: what the profile says, or
+// DEFAULT_SAMPLE_RATE.
+#define INGEST_RATE_OF_FILE INT64_C(-1)
+
+// Of a profile with samples and the time they took, as perf script gives, keeps what the type
+// needs: the time if the type is one and the rate is not given.
+void ingest_type_column(const struct ingest_type *t, int64_t sample_rate, struct profile *p);
+
+// Whether the type is one of time.
+bool ingest_type_is_time(const struct ingest_type *t);
+
 // Gives a profile with one sample type these names. Values of CPU and wall time count periods of
 // 1 / sample_rate and become nanoseconds, unless the profile's unit is nanoseconds already or
-// bytes. Fails with out_of_range.
+// bytes. Counts the samples (LOSS_ASSUMED_RATE) if the default was used. Fails with out_of_range.
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p,
                        err *e) MUST_CHECK;
 

@@ -14,7 +14,7 @@
 
 struct decode_options {
     size_t inflated_max;  // cap of the size in bytes, after decompression; 0 = no cap of its own
-    int64_t sample_rate;  // of text formats, Hz
+    int64_t sample_rate;  // Hz: a sample stands for so much time; 0 = what the file says
     uint32_t symbol_max;  // longer strings keep their last symbol_max bytes; 0 = all
     uint64_t node_children_max;     // tree: a node with more is refused; 0 = any number
     uint64_t node_name_max;         // tree: a node with a longer name is refused; 0 = any
@@ -35,25 +35,39 @@ struct decoded {
 bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   bool *over_cap, err *e) MUST_CHECK;
 
-// Collapsed text: "frame;frame count" per line, root first. One profile with one type,
-// samples/count; the caller knows what was measured. A line without a space is skipped, a bad count
-// is an error. Like Pyroscope, it stops reading at a line of 64 KiB; *cut (may be NULL) becomes
-// true then. Lines "# text" at the beginning, as py-spy and others write them, are no stacks.
+// Text without its byte order mark and, if it was UTF-16 with one, in UTF-8: what all decoders of
+// text and JSON read. *out borrows from `bytes` or is the arena's. Fails with invalid_argument if
+// the text is UTF-32.
+bool decode_plain(struct arena *a, str bytes, str *out, err *e) MUST_CHECK;
+
+// ---- Text
+//
+// Profiles of text count samples (samples/count). Where the file says how much time one of them
+// stands for, or sample_rate does, it is in profile.period, with the period's type
+// cpu/nanoseconds; without it the caller knows, or assumes. Frames without a name become
+// "[unknown]", and names that are not UTF-8 are mended.
+
+// Collapsed text: "frame;frame count" per line, root first. The count may be a fraction: fractions
+// are carried on to the next one, so that the sum is that of the text. A ';' may end the stack.
+// Lines that have no count, and comments behind the first stack, are left out and counted
+// (LOSS_BAD_LINE); if no line is good, the message names the first that is bad. Lines "# text" at
+// the beginning are no stacks; of them the rate is read ("# interval: 5ms", "# sample rate 199 Hz",
+// and the header of austin, whose counts are microseconds).
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                   bool *cut, err *e) MUST_CHECK;
+                   err *e) MUST_CHECK;
 
 // Collapsed text behind such lines.
 str decode_folded_body(str bytes);
 
-// One stack per line, each line one sample; empty lines are skipped, a line of 64 KiB is an error.
+// One stack per line, each line one sample; empty lines are skipped.
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
 
-// The text of `perf script` (perf.h). One profile with one type, samples/count, whose samples have
-// the labels comm and pid. Only samples of the first event; *of_others (may be NULL) counts those
-// of others. Fails with invalid_argument also if there is no sample.
+// The text of `perf script` (perf.h). One profile for each event in the file, in the order in which
+// they begin; of several each has the event as its name. Fails with invalid_argument also if there
+// is no sample.
 bool decode_perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                 uint64_t *of_others, err *e) MUST_CHECK;
+                 err *e) MUST_CHECK;
 
 // Pyroscope's binary trie: nodes until the end of the input, each of name length, name, value and
 // number of children (LEB128), depth first. A node's key is its ancestors' names and its own, one

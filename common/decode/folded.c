@@ -2,136 +2,151 @@
 //
 // folded.c - collapsed text. Each distinct frame text becomes one function and one location with
 // the same row. Each line becomes a sample; equal stacks stay apart until they become vectors.
+#include "codec/json.h"
+#include "decode/json_values.h"
+#include "decode/rate.h"
 #include "decode/stacks.h"
 
-#define LINE_MAX_BYTES 65535  // without its end; Go's Scanner refuses a line that fills 64 KiB
+#include <math.h>
 
-struct line_reader {
-    const char *at;
-    const char *end;
-    size_t number;  // of the line last read, from 1
-    bool too_long;
+#define SHOWN 64  // bytes of a line, in a message
+
+struct folded {
+    struct stacks s;
+    str rest;
+    size_t number;   // of the line last read, from 1
+    double carried;  // of fractions, which are not in a value yet
+    bool begun;      // there was a line that is no comment
+    const char *fault;
+    str first_bad;
+    size_t first_number;
 };
 
-static struct line_reader line_reader(str bytes)
+static bool line_next(struct folded *f, str *line)
 {
-    const char *p = bytes.n ? bytes.p : "";
-    return (struct line_reader){.at = p, .end = p + bytes.n};
-}
-
-static bool line_next(struct line_reader *r, str *line)
-{
-    size_t left = (size_t)(r->end - r->at);
-    if (left == 0) return false;
-    // A byte more than allowed is looked at, so that a line that is too long shows without reading
-    // on to its end.
-    size_t n = str_find(str_make(r->at, MIN(left, (size_t)LINE_MAX_BYTES + 1)), '\n');
-    r->number++;
-    if (n > LINE_MAX_BYTES) {
-        r->too_long = true;
-        return false;
-    }
-    *line = str_make(r->at, n);
-    assert(r->at <= r->end && n <= left);
-    r->at += MIN(n + 1, left);
-    if (n > 0 && line->p[n - 1] == '\r') line->n--;
+    if (f->rest.n == 0) return false;
+    *line = str_split(f->rest, '\n', &f->rest);
+    f->number++;
+    while (line->n && str_find(S(" \t\r"), line->p[line->n - 1]) < 3)
+        line->n--;
     return true;
 }
 
-static bool add_sample(struct stacks *f, str stack, int64_t value, err *e)
-{
-    size_t frames = 1;
-    for (size_t i = 0; i < stack.n; i++) {
-        frames += stack.p[i] == ';';
-    }
-    uint32_t *leaf = NULL;
-    int64_t *values = NULL;
-    if (!stacks_sample(f, frames, &leaf, &values, e)) return false;
-    *values = value;
-    // The text begins at the root, stacks of a profile at the leaf: filled from the end.
-    str rest = stack;
-    for (size_t i = frames; i-- > 0;) {
-        if (!stacks_frame(f, str_split(rest, ';', &rest), (str){0}, 0, &leaf[i], e)) return false;
-    }
-    return true;
-}
-
-static bool begin(struct stacks *f, struct arena *a, str bytes, const struct decode_options *o,
+static bool begin(struct folded *f, struct arena *a, str bytes, const struct decode_options *o,
                   err *e)
 {
     static const struct profile_type type = {S_INIT("samples"), S_INIT("count")};
-    return stacks_begin(f, a, bytes.n, o, &type, 1, e);
+    *f = (struct folded){0};
+    return stacks_begin(&f->s, a, bytes.n, o, &type, 1, e) && decode_plain(a, bytes, &f->rest, e);
 }
 
-static bool finish(struct stacks *f, struct decoded *out, err *e)
+static bool finish(struct folded *f, struct decoded *out, err *e)
 {
-    if (!stacks_finish(f, e)) return false;
-    *out = (struct decoded){f->p, 1};
+    if (f->fault && f->s.p->sample_count == 0)
+        return err_set(e, ERR_INVALID_ARGUMENT, "line %zu: %s: \"%.*s\"", f->first_number, f->fault,
+                       STR(str_slice(f->first_bad, 0, SHOWN)));
+    if (!stacks_finish(&f->s, e)) return false;
+    *out = (struct decoded){f->s.p, 1};
     return true;
+}
+
+// A frame may begin with a number sign: "#1;main 3".
+static bool is_comment(str line)
+{
+    return str_starts(line, S("#")) && (line.n == 1 || str_find(S(" \t\r"), line.p[1]) < 3);
 }
 
 str decode_folded_body(str bytes)
 {
     str rest = bytes;
-    while (str_starts(rest, S("#"))) {
-        str after = {0};
-        str line = str_split(rest, '\n', &after);
-        if (line.n > 1 && line.p[1] != ' ' && line.p[1] != '\r') break;  // a frame "#1"
+    str after = {0};
+    while (is_comment(str_split(rest, '\n', &after)))
         rest = after;
-    }
     return rest;
 }
 
-static bool add_folded_line(struct stacks *f, str line, size_t number, err *e)
+static void leave_out(struct folded *f, str line, const char *why)
 {
-    // The last one: frames may have spaces.
-    size_t space = str_rfind(line, ' ');
-    // As in Pyroscope, a line without a count is skipped.
-    if (space == line.n) return true;
-    str count = str_slice(line, space + 1, line.n);
-    int64_t value = 0;
-    if (!str_i64(count, &value)) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "line %zu: bad count \"%.*s\"", number,
-                       STR(str_slice(count, 0, 64)));
+    losses_add(&f->s.p->losses, LOSS_BAD_LINE, 1);
+    if (f->fault) return;
+    f->fault = why;
+    f->first_bad = line;
+    f->first_number = f->number;
+}
+
+// A whole number, or one with a fraction, of which the next values get what this one has too much.
+static bool read_count(struct folded *f, str text, int64_t *value)
+{
+    double v = 0;
+    if (str_i64(text, value)) return true;
+    if (json_number_size(text) != text.n || !json_double(text, &v)) return false;
+    double whole = nearbyint(v + f->carried);
+    if (!json_whole(whole, value)) return false;
+    f->carried += v - whole;
+    return true;
+}
+
+static size_t rfind_space(str line)
+{
+    size_t n = line.n;
+    while (n > 0 && line.p[n - 1] != ' ' && line.p[n - 1] != '\t')
+        n--;
+    return n == 0 ? line.n : n - 1;
+}
+
+static bool add_folded_line(struct folded *f, struct rate *rate, str line, err *e)
+{
+    if (line.n == 0) return true;
+    if (is_comment(line)) {
+        if (f->begun)
+            leave_out(f, line, "a comment");
+        else
+            rate_read(rate, line);
+        return true;
     }
-    return add_sample(f, str_slice(line, 0, space), value, e);
+    f->begun = true;
+    // The last one: frames may have spaces.
+    size_t space = rfind_space(line);
+    int64_t value = 0;
+    if (space == line.n) {
+        leave_out(f, line, "no count behind a space");
+        return true;
+    }
+    if (!read_count(f, str_slice(line, space + 1, line.n), &value)) {
+        leave_out(f, line, "bad count");
+        return true;
+    }
+    return stacks_text(&f->s, str_slice(line, 0, space), false, value, e);
 }
 
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                   bool *cut, err *e)
+                   err *e)
 {
-    if (cut) *cut = false;
-    struct stacks f;
-    bool ok = begin(&f, a, bytes, o, e);
-    str body = decode_folded_body(bytes);
-    struct line_reader lines = line_reader(body);
-    for (size_t i = 0; i < bytes.n - body.n; i++)
-        lines.number += bytes.p[i] == '\n';
+    struct folded f;
+    struct rate rate = {0};
     str line = {0};
-    while (ok && line_next(&lines, &line)) {
-        ok = add_folded_line(&f, line, lines.number, e);
+    bool ok = begin(&f, a, bytes, o, e);
+    while (ok && line_next(&f, &line))
+        ok = add_folded_line(&f, &rate, line, e);
+    if (ok && rate.period_ns) {
+        f.s.p->period = rate.period_ns;
+        f.s.p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
     }
-    if (cut) *cut = lines.too_long;
     ok = ok && finish(&f, out, e);
-    stacks_release(&f);
+    stacks_release(&f.s);
     return ok;
 }
 
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e)
 {
-    struct stacks f;
-    bool ok = begin(&f, a, bytes, o, e);
-    struct line_reader lines = line_reader(bytes);
+    struct folded f;
     str line = {0};
-    while (ok && line_next(&lines, &line)) {
-        if (line.n) ok = add_sample(&f, line, 1, e);
-    }
-    if (ok && lines.too_long) {
-        ok = err_set(e, ERR_INVALID_ARGUMENT, "line %zu is longer than %d bytes", lines.number,
-                     LINE_MAX_BYTES);
+    bool ok = begin(&f, a, bytes, o, e);
+    while (ok && line_next(&f, &line)) {
+        if (line.n) ok = stacks_text(&f.s, line, false, 1, e);
     }
     ok = ok && finish(&f, out, e);
-    stacks_release(&f);
+    stacks_release(&f.s);
     return ok;
 }

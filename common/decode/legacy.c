@@ -2,6 +2,7 @@
 //
 // legacy.c - tells the kinds apart by their first line, and builds the profile.
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "decode/legacy_int.h"
 #include "decode/symbol.h"
 
@@ -340,6 +341,27 @@ static bool add_symbols(struct legacy *l, str section, err *e)
     return true;
 }
 
+// Names that are not UTF-8 are mended; so are texts of labels and names of files.
+static bool mend_texts(struct legacy *l, err *e)
+{
+    struct profile *p = l->p;
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        struct profile_function *f = &p->functions[i];
+        if (str_utf8(f->name) && str_utf8(f->filename)) continue;
+        losses_add(&p->losses, LOSS_BAD_TEXT, 1);
+        f->name = f->system_name = utf8_mended(l->a, f->name);
+        f->filename = utf8_mended(l->a, f->filename);
+    }
+    for (uint32_t i = 0; i < p->mapping_count; i++) {
+        struct profile_mapping *m = &p->mappings[i];
+        if (str_utf8(m->filename) && str_utf8(m->build_id)) continue;
+        losses_add(&p->losses, LOSS_BAD_TEXT, 1);
+        m->filename = utf8_mended(l->a, m->filename);
+        m->build_id = utf8_mended(l->a, m->build_id);
+    }
+    return arena_ok(l->a, e);
+}
+
 bool legacy_is(str bytes)
 {
     if (str_starts(bytes, S("--- symbol\n"))) return true;
@@ -363,7 +385,7 @@ static bool read_any(struct legacy *l, str bytes, err *e)
     for (uint32_t i = 0; l->java && i < l->p->location_count; i++) {
         if (l->p->locations[i].line_count) l->p->locations[i].address = 0;
     }
-    return true;
+    return mend_texts(l, e);
 }
 
 bool decode_legacy(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
@@ -375,6 +397,7 @@ bool decode_legacy(struct arena *a, str bytes, const struct decode_options *o, s
                        o->inflated_max);
     if (bytes.n > INT32_MAX)  // so that no count of rows overflows
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "profile of %zu bytes, limit 2 GiB", bytes.n);
+    if (!decode_plain(a, bytes, &bytes, e)) return false;
     l.p = ARENA_NEW(a, struct profile);
     if (!l.p) return arena_fail(a, e);
     map_init(&l.addresses, a->budget);

@@ -3,34 +3,23 @@
 // perf.c - one pass over the lines. The frames of a sample are kept until the sample ends, because
 // the root comes last. Then the stack is printed as one text and looked up, with its process, among
 // the earlier ones. A new one becomes a sample of the profile; others add to theirs.
-#include "decode/perf.h"
+#include "decode/perf_int.h"
 
 #include "base/hash.h"
+#include "base/utf8.h"
+#include "decode/rate.h"
 #include "decode/stacks.h"
 
-#define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
 #define STACK_MAX   ((size_t)64 << 20)
 #define LINE_BYTES  ((size_t)60000)  // of a stack, or a hostile text makes as many frames as it has
 #define COMMAND_MAX ((size_t)1000)
-#define LABELS      2u  // at most, of a sample
+#define LABELS      2u             // at most, of a sample
+#define EVENTS_MAX  ((size_t)200)  // a profile each; perf itself records fewer at once
+#define RATES_MAX   ((size_t)64)
+#define SHOWN       64  // bytes of a line, in a message
+#define NS_PER_S    INT64_C(1000000000)
 #define ANONYMOUS   S("(anonymous namespace)")
-#define DELETED     S(" (deleted)")
-#define UNKNOWN     "[unknown]"
 #define INLINED     "inlined"
-#define IS_DIGIT(c) ((c) >= '0' && (c) <= '9')
-#define IS_HEX(c)   (IS_DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
-
-struct event {
-    str command;  // or the pid, if there is no command
-    str pid;      // "123" or "123/124"
-    str name;     // empty: the line has none
-    str rest;     // a frame on the same line, or empty
-};
-
-struct frame {
-    str symbol;
-    str file;
-};
 
 // The key of a sample: its stack, command and process.
 struct origin {
@@ -39,223 +28,50 @@ struct origin {
     str pid;
 };
 
-struct perf {
-    struct arena *a;
+// The samples of one event, which become a profile.
+struct series {
     struct stacks out;
     struct map known;  // rows of origins and of samples
     struct origin *origins;
     size_t origin_cap;
     size_t label_cap;
-    str event;  // of the first sample
+    str event;
+    int64_t period;  // last seen; 0: none
+    bool timed;      // its period is a time, which is the second value
+    bool is_cpu;     // its samples are of CPU time; else the value is how often it happened
+};
+
+// "# event : name = cycles:u, .. { sample_period, sample_freq } = 99, .. freq = 1"
+struct stated {
+    str event;
+    int64_t hz;
+};
+
+struct perf {
+    struct arena *a;
+    const struct decode_options *o;
+    size_t bytes;
+    struct series **series;
+    size_t series_count;
+    size_t series_cap;
+    struct stated rates[RATES_MAX];
+    size_t rate_count;
+    struct rate command;  // what the command line of perf record says
+    str first_odd;        // the first line that is neither a head nor a frame, and its number
+    size_t first_odd_number;
     uint64_t samples;
-    uint64_t of_others;
     // the current sample
     bool open;
-    str command;
+    bool bare;  // the text has no heads: an empty line ends a sample
+    struct series *at;
+    int64_t period;
+    str command_name;
     str pid;
-    struct frame *frames;  // leaf first
+    struct perf_frame_text *frames;  // leaf first
     size_t frame_count;
     size_t frame_cap;
     struct buf line;
 };
-
-// ---- lines
-
-static bool next_word(str *rest, str *word)
-{
-    str s = str_trim(*rest);
-    size_t n = 0;
-    while (n < s.n && s.p[n] != ' ' && s.p[n] != '\t')
-        n++;
-    *word = str_slice(s, 0, n);
-    *rest = str_slice(s, n, s.n);
-    return n > 0;
-}
-
-static str first_word(str s)
-{
-    str word = {0};
-    (void)next_word(&s, &word);
-    return word;
-}
-
-static size_t digits(str s)
-{
-    size_t n = 0;
-    while (n < s.n && IS_DIGIT(s.p[n]))
-        n++;
-    return n;
-}
-
-// "123" or "123/124"
-static bool is_pid(str s)
-{
-    size_t n = digits(s);
-    if (n == 0 || n == s.n) return n > 0;
-    str thread = str_slice(s, n + 1, s.n);
-    return s.p[n] == '/' && thread.n > 0 && digits(thread) == thread.n;
-}
-
-// "441995.133575:"
-static bool is_time(str s)
-{
-    size_t n = digits(s);
-    str behind = str_slice(s, n + 1, s.n);
-    return n > 0 && n < s.n && s.p[n] == '.' && digits(behind) + 1 == behind.n &&
-           behind.p[behind.n - 1] == ':';
-}
-
-static bool is_hex(str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        if (!IS_HEX(s.p[i])) return false;
-    }
-    return s.n > 0;
-}
-
-static bool has_digit(str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        if (IS_DIGIT(s.p[i])) return true;
-    }
-    return false;
-}
-
-// "symbol (file)", where " (deleted)" may follow the file's name.
-static bool read_place(str text, struct frame *f)
-{
-    // From the end: symbols of C++ have parentheses, and the file is in the last ones.
-    size_t close = str_rfind(text, ')');
-    if (close == text.n) return false;
-    str inside = str_slice(text, 0, close);
-    if (str_ends(inside, DELETED)) inside = str_slice(inside, 0, inside.n - DELETED.n);
-    size_t at = inside.n;
-    while (at > 0 && !(inside.p[at - 1] == ' ' && at < inside.n && inside.p[at] == '('))
-        at--;
-    if (at == 0) return false;
-    f->symbol = str_trim(str_slice(inside, 0, at));
-    f->file = str_slice(inside, at + 1, inside.n);
-    return f->symbol.n > 0;
-}
-
-// "address symbol+0xoffset (file)"
-static bool is_frame(str line, struct frame *f)
-{
-    str rest = line;
-    str address = {0};
-    return next_word(&rest, &address) && is_hex(address) && read_place(rest, f);
-}
-
-// A frame of a sample of which --fields left out the address, the symbol or the file. Only within a
-// sample, because other text looks like this too.
-static bool is_part_of_frame(str line, struct frame *f)
-{
-    str rest = line;
-    str word = {0};
-    if (is_frame(line, f)) return true;
-    if (line.n == 0 || (line.p[0] != ' ' && line.p[0] != '\t')) return false;
-    if (read_place(line, f)) {
-        // "7f12 (file)" has no symbol, but "add (file)" has: an address without a digit is rare.
-        bool address = is_hex(f->symbol) && has_digit(f->symbol);
-        if (address) f->symbol = S(UNKNOWN);
-        return true;
-    }
-    if (!next_word(&rest, &word) || !is_hex(word)) return false;
-    str symbol = str_trim(rest);
-    // Instructions, which --fields insn and brstackinsn print.
-    if (str_starts(symbol, S("insn:"))) return false;
-    *f = (struct frame){symbol.n ? symbol : S(UNKNOWN), S(UNKNOWN)};
-    return true;
-}
-
-// The event behind the pid: "[cpu] time: period event: rest". CPU, time and period may be missing.
-static bool read_event(str rest, struct event *v)
-{
-    str word = {0};
-    while (next_word(&rest, &word)) {
-        bool number = digits(word) == word.n;
-        if (number || word.p[0] == '[') continue;
-        assert(word.n > 0);
-        if (word.p[word.n - 1] != ':') return false;
-        v->name = str_slice(word, 0, word.n - 1);
-        v->rest = rest;
-        return true;
-    }
-    return false;
-}
-
-// The same behind the time, where the event may be missing too.
-static bool read_timed(str rest, struct event *v)
-{
-    static const str record = S_INIT("PERF_RECORD_");
-    struct frame f;
-    // Before a frame on the same line: "1 cycles: 12 work (/a)" looks like one as a whole.
-    if (read_event(rest, v)) return !str_starts(v->name, record);
-    v->rest = rest;
-    str words = str_trim(rest);
-    return digits(words) == words.n || is_frame(rest, &f);
-}
-
-// Whether a line begins a sample. Perf indents these lines if it prints no stacks; then the line
-// must have a time, because a frame may look alike.
-static bool is_event(str line, struct event *v)
-{
-    str s = str_trim(line);
-    bool indented = s.n > 0 && s.p != line.p;
-    str rest = s;
-    str word = {0};
-    str pid = {0};         // the last word before the time that looks like one
-    str first_pid = {0};   // the first such word
-    str behind_pid = {0};  // its rest
-    // The first word is a part of the command, even if it looks like a pid: commands may be
-    // numbers.
-    bool first = true;
-    *v = (struct event){0};
-    while (next_word(&rest, &word)) {
-        if (!first && is_time(word)) {
-            // The only word is the pid if --fields left out the command.
-            if (!pid.n && !is_pid(first_word(s))) return false;
-            v->command = pid.n ? str_trim(str_slice(s, 0, (size_t)(pid.p - s.p))) : first_word(s);
-            v->pid = pid.n ? pid : v->command;
-            return read_timed(rest, v);
-        }
-        if (!first && is_pid(word)) {
-            if (!pid.n) {
-                first_pid = word;
-                behind_pid = rest;
-                v->command = str_trim(str_slice(s, 0, (size_t)(word.p - s.p)));
-            }
-            pid = word;
-        }
-        first = false;
-    }
-    v->pid = first_pid;
-    return pid.n && !indented && read_event(behind_pid, v);
-}
-
-static bool next_line(str *rest, str *line)
-{
-    if (rest->n == 0) return false;
-    *line = str_split(*rest, '\n', rest);
-    if (line->n && line->p[line->n - 1] == '\r') line->n--;
-    return true;
-}
-
-bool perf_is_script(str text)
-{
-    str rest = text;
-    str line = {0};
-    for (int i = 0; i < SNIFF_LINES && next_line(&rest, &line); i++) {
-        struct event v;
-        struct frame f;
-        if (line.n == 0 || line.p[0] == '#') continue;
-        // The first line that is no comment decides.
-        if (!is_event(line, &v)) return false;
-        if (str_trim(v.rest).n) return is_frame(v.rest, &f);
-        return next_line(&rest, &line) && is_part_of_frame(line, &f);
-    }
-    return false;
-}
 
 // ---- names
 
@@ -263,25 +79,19 @@ bool perf_is_script(str text)
 static str without_offset(str s)
 {
     size_t n = s.n;
-    while (n > 0 && IS_HEX(s.p[n - 1]))
+    while (n > 0 && perf_is_hex_digit(s.p[n - 1]))
         n--;
     assert(n <= s.n);
     bool offset = n < s.n && n >= 3 && str_eq(str_slice(s, n - 3, n), S("+0x"));
     return offset ? str_slice(s, 0, n - 3) : s;
 }
 
-static size_t find(str s, str part)
-{
-    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
-    return at ? (size_t)(at - s.p) : s.n;
-}
-
 // Arguments begin at the first parenthesis; but "net/http.(*Client).Do" of Go has none, and
 // "(anonymous namespace)" of C++ is a part of the name.
 static str without_arguments(str s)
 {
-    size_t method = find(s, S(".("));
-    if (method < s.n && find(str_slice(s, method, s.n), S(").")) < s.n - method) return s;
+    size_t method = perf_find(s, S(".("));
+    if (method < s.n && perf_find(str_slice(s, method, s.n), S(").")) < s.n - method) return s;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '(' && !str_starts(str_slice(s, i, s.n), ANONYMOUS))
             return str_slice(s, 0, i);
@@ -304,10 +114,10 @@ static bool is_jit(str file)
         str behind;
     } names[] = {{S_INIT("/tmp/perf-"), S_INIT(".map")}, {S_INIT("/jitted-"), S_INIT("-")}};
     for (size_t i = 0; i < COUNT(names); i++) {
-        size_t at = find(file, names[i].before);
+        size_t at = perf_find(file, names[i].before);
         if (at == file.n) continue;
         str rest = str_slice(file, at + names[i].before.n, file.n);
-        size_t n = digits(rest);
+        size_t n = perf_digits(rest);
         if (n > 0 && str_starts(str_slice(rest, n, rest.n), names[i].behind)) return true;
     }
     return false;
@@ -331,23 +141,23 @@ static void put_tidy(struct buf *b, str name)
 }
 
 // One function of a frame, which has several where some are inlined.
-static void put_function(struct perf *p, const struct frame *f, str name, bool inlined)
+static void put_function(struct perf *p, const struct perf_frame_text *f, str name, bool inlined)
 {
     assert(p->open && name.n > 0);
     struct buf *b = &p->line;
     buf_byte(b, ';');
-    if (str_is(name, UNKNOWN)) {
+    if (str_is(name, PERF_UNKNOWN)) {
         // Without the address that --fields dsoff adds, or each one would be a function.
         str file = without_offset(f->file);
         size_t slash = str_rfind(file, '/');
         file = slash < file.n ? str_slice(file, slash + 1, file.n) : file;
         buf_byte(b, '[');
-        put_tidy(b, str_is(f->file, UNKNOWN) ? S("unknown") : file);
+        put_tidy(b, str_is(f->file, PERF_UNKNOWN) ? S("unknown") : file);
         buf_byte(b, ']');
     } else {
         // Names of Java's classes begin with an L that belongs to their signature and not to the
         // name.
-        bool java = str_starts(p->command, S("java")) && str_starts(name, S("L")) &&
+        bool java = str_starts(p->command_name, S("java")) && str_starts(name, S("L")) &&
                     str_find(name, '/') < name.n;
         put_tidy(b, java ? str_slice(name, 1, name.n) : name);
     }
@@ -360,43 +170,165 @@ static void put_function(struct perf *p, const struct frame *f, str name, bool i
         buf_z(b, "_[j]");
 }
 
-static void put_frame(struct perf *p, const struct frame *f)
+static void put_frame(struct perf *p, const struct perf_frame_text *f)
 {
     str rest = without_offset(f->symbol);
     bool inlined = false;
     assert(p->open);
     if (str_starts(rest, S("("))) return;  // the name of a process
     while (rest.n) {
-        size_t at = find(rest, S("->"));
+        size_t at = perf_find(rest, S("->"));
         str name = str_slice(rest, 0, at);
         rest = str_slice(rest, at + 2, rest.n);
-        if (!str_is(name, UNKNOWN)) name = without_arguments(name);
+        if (!str_is(name, PERF_UNKNOWN)) name = without_arguments(name);
         if (name.n == 0) continue;
         put_function(p, f, name, inlined);
         inlined = true;
     }
 }
 
+// ---- events
+
+static size_t modifier_at(str event)
+{
+    size_t colon = str_rfind(event, ':');
+    return colon > 0 ? colon : event.n;
+}
+
+// Events whose samples are taken of what the CPU does, as often as it runs. Others, such as page
+// faults, are counts of their own.
+static bool is_cpu_event(str name)
+{
+    static const str cpu[] = {S_INIT("cycles"), S_INIT("cpu-clock"), S_INIT("task-clock")};
+    if (name.n == 0) return true;
+    for (size_t i = 0; i < COUNT(cpu); i++) {
+        if (str_contains(name, cpu[i])) return !str_contains(name, S("stalled"));
+    }
+    return false;
+}
+
+// The period of these is in nanoseconds.
+static bool is_clock(str name)
+{
+    return str_contains(name, S("cpu-clock")) || str_contains(name, S("task-clock"));
+}
+
+// "page-faults:u" as the name of a sample type, which has only letters, digits and '_'.
+static str type_of_event(struct arena *a, str event)
+{
+    str s = arena_str(a, event);
+    char *to = s.n ? arena_new(a, s.n) : NULL;
+    for (size_t i = 0; to && i < s.n; i++) {
+        char c = s.p[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || PERF_IS_DIGIT(c);
+        to[i] = fine ? c : '_';
+    }
+    return str_make(to, to ? s.n : 0);
+}
+
+static bool add_series(struct perf *p, const struct perf_event *v, err *e)
+{
+    static const struct profile_type timed[] = {{S_INIT("samples"), S_INIT("count")},
+                                                {S_INIT("cpu"), S_INIT("nanoseconds")}};
+    if (p->series_count == EVENTS_MAX)
+        return err_set(e, ERR_INVALID_ARGUMENT, "more than %zu events", EVENTS_MAX);
+    struct series *s = ARENA_NEW(p->a, struct series);
+    if (!s ||
+        !arena_grow(p->a, &p->series, &p->series_cap, p->series_count + 1, sizeof *p->series)) {
+        return arena_fail(p->a, e);
+    }
+    *s = (struct series){.event = v->name, .is_cpu = is_cpu_event(v->name)};
+    s->timed = v->period.n > 0 && is_clock(v->name);
+    struct profile_type own = {type_of_event(p->a, v->name), S("count")};
+    if (!arena_ok(p->a, e)) return false;
+    map_init(&s->known, p->a->budget);
+    p->series[p->series_count++] = s;
+    p->at = s;
+    return stacks_begin(&s->out, p->a, p->bytes, p->o, s->is_cpu ? timed : &own, s->timed ? 2 : 1,
+                        e);
+}
+
+static bool find_series(struct perf *p, const struct perf_event *v, err *e)
+{
+    if (p->at && str_eq(p->at->event, v->name)) return true;
+    for (size_t i = 0; i < p->series_count; i++) {
+        p->at = p->series[i];
+        if (str_eq(p->at->event, v->name)) return true;
+    }
+    return add_series(p, v, e);
+}
+
+// ---- the head
+
+static str behind(str line, str word)
+{
+    size_t at = perf_find(line, word);
+    return str_trim(str_slice(line, at + word.n, line.n));
+}
+
+static int64_t number_at(str s)
+{
+    int64_t n = 0;
+    return str_i64(str_slice(s, 0, perf_digits(s)), &n) ? n : 0;
+}
+
+// "# cmdline : /usr/bin/perf record -F 199 -g"
+static int64_t hertz_of_command(str line)
+{
+    static const str options[] = {S_INIT(" -F"), S_INIT(" --freq")};
+    for (size_t i = 0; i < COUNT(options); i++) {
+        str value = behind(line, options[i]);
+        if (str_starts(value, S("="))) value = str_slice(value, 1, value.n);
+        if (number_at(value) > 0) return number_at(value);
+    }
+    return 0;
+}
+
+static void read_comment(struct perf *p, str line)
+{
+    int64_t hz = 0;
+    if (str_starts(line, S("# cmdline :"))) hz = hertz_of_command(line);
+    if (hz > 0 && hz <= NS_PER_S) p->command.period_ns = NS_PER_S / hz;
+    if (!str_starts(line, S("# event :")) || p->rate_count == RATES_MAX) return;
+    str name = behind(line, S("name = "));
+    hz = number_at(behind(line, S("sample_freq } = ")));
+    // Without this, the number is a period.
+    if (hz <= 0 || hz > NS_PER_S || perf_find(line, S(" freq = 1")) == line.n) return;
+    p->rates[p->rate_count++] = (struct stated){str_slice(name, 0, str_find(name, ',')), hz};
+}
+
+// The time that a sample of an event stands for, as the head says; 0 if it does not.
+static int64_t stated_period(const struct perf *p, str event)
+{
+    str plain = str_slice(event, 0, modifier_at(event));
+    for (size_t i = 0; i < p->rate_count; i++) {
+        str name = p->rates[i].event;
+        bool same = str_eq(name, event) || str_eq(str_slice(name, 0, modifier_at(name)), plain);
+        if (same) return NS_PER_S / p->rates[i].hz;
+    }
+    return p->command.period_ns;
+}
+
 // ---- samples
 
 struct probe {
-    const struct perf *p;
+    const struct series *s;
     struct origin want;
 };
 
 static bool same(const void *ctx, uint32_t row)
 {
     const struct probe *probe = ctx;
-    const struct origin *o = &probe->p->origins[row];
+    const struct origin *o = &probe->s->origins[row];
     return str_eq(o->stack, probe->want.stack) && str_eq(o->pid, probe->want.pid) &&
            str_eq(o->command, probe->want.command);
 }
 
 static bool add_labels(struct perf *p, const struct origin *o, err *e)
 {
-    struct profile *out = p->out.p;
+    struct profile *out = p->at->out.p;
     struct profile_sample *s = &out->samples[out->sample_count - 1];
-    if (!arena_grow(p->a, &out->labels, &p->label_cap, (size_t)out->label_count + LABELS,
+    if (!arena_grow(p->a, &out->labels, &p->at->label_cap, (size_t)out->label_count + LABELS,
                     sizeof *out->labels)) {
         return arena_fail(p->a, e);
     }
@@ -404,59 +336,57 @@ static bool add_labels(struct perf *p, const struct origin *o, err *e)
     const struct profile_label both[LABELS] = {{.key = S("comm"), .text = o->command},
                                                {.key = S("pid"), .text = o->pid}};
     for (size_t i = 0; i < LABELS; i++) {
-        if (both[i].text.n) out->labels[out->label_count++] = both[i];
+        if (both[i].text.n == 0) continue;
+        out->labels[out->label_count] = both[i];
+        out->labels[out->label_count++].text = utf8_mended(p->a, both[i].text);
     }
     s->label_count = out->label_count - s->first_label;
-    assert(out->label_count <= p->label_cap);
+    assert(out->label_count <= p->at->label_cap);
     return true;
 }
 
-// A sample of the profile that counts 0 so far. The text has the root first, a profile the leaf.
-static bool add_sample(struct perf *p, const struct origin *o, err *e)
+// Counts the open sample: of a clock the sample and its time, of another CPU event the sample, and
+// otherwise how often the event happened.
+static bool add_value(struct perf *p, int64_t *v, err *e)
 {
-    size_t depth = 1;
-    uint32_t *leaf = NULL;
-    int64_t *count = NULL;
-    for (size_t i = 0; i < o->stack.n; i++)
-        depth += o->stack.p[i] == ';';
-    if (!stacks_sample(&p->out, depth, &leaf, &count, e)) return false;
-    str rest = o->stack;
-    for (size_t i = depth; i-- > 0;) {
-        str name = str_split(rest, ';', &rest);
-        if (!stacks_frame(&p->out, name, (str){0}, 0, &leaf[i], e)) return false;
-    }
-    return add_labels(p, o, e);
+    int64_t often = p->at->is_cpu || p->period <= 0 ? 1 : p->period;
+    bool fits = !__builtin_add_overflow(v[0], often, &v[0]);
+    if (p->at->timed) fits = fits && !__builtin_add_overflow(v[1], p->period, &v[1]);
+    return fits || err_set(e, ERR_OUT_OF_RANGE, "periods add up to more than 64 bits");
 }
 
 static bool count_stack(struct perf *p, const struct origin *want, err *e)
 {
-    struct probe probe = {p, *want};
+    struct series *s = p->at;
+    struct probe probe = {s, *want};
     // With the command as it is: in the stack its spaces are the same as '_', so without it a text
     // could have many origins of one hash.
     uint64_t hash = hash_table_and(hash_table_str(want->stack), hash_table_str(want->command));
     hash = hash_table_and(hash, hash_table_str(want->pid));
-    uint32_t row = map_find(&p->known, hash, same, &probe);
+    uint32_t row = map_find(&s->known, hash, same, &probe);
     if (row == MAP_NONE) {
-        row = p->out.p->sample_count;
-        if (!arena_grow(p->a, &p->origins, &p->origin_cap, (size_t)row + 1, sizeof *p->origins))
+        row = s->out.p->sample_count;
+        if (!arena_grow(p->a, &s->origins, &s->origin_cap, (size_t)row + 1, sizeof *s->origins))
             return arena_fail(p->a, e);
         // Copied, as the stack is in the buffer of the line.
         probe.want.stack = arena_str(p->a, want->stack);
         if (!arena_ok(p->a, e)) return false;
-        p->origins[row] = probe.want;
-        if (!add_sample(p, &probe.want, e) || !map_put(&p->known, hash, row, e)) return false;
+        s->origins[row] = probe.want;
+        if (!stacks_text(&s->out, probe.want.stack, false, 0, e) ||
+            !add_labels(p, &probe.want, e) || !map_put(&s->known, hash, row, e)) {
+            return false;
+        }
     }
-    assert(row < p->out.p->sample_count);
-    p->out.p->values[row]++;
-    return true;
+    assert(row < s->out.p->sample_count);
+    return add_value(p, &s->out.p->values[(size_t)row * s->out.type_count], e);
 }
 
 static bool end_sample(struct perf *p, err *e)
 {
     if (!p->open) return true;
     buf_clear(&p->line);
-    for (size_t i = 0; i < p->command.n; i++) {
-        char c = p->command.p[i];
+    for (size_t i = 0; i < p->command_name.n; i++) {
+        char c = p->command_name.p[i];
         buf_byte(&p->line, (unsigned char)(c == ' ' || c == '\t' ? '_' : c == ';' ? ':' : c));
     }
     // perf prints the leaf first, collapsed text has the root first.
@@ -472,16 +402,17 @@ static bool end_sample(struct perf *p, err *e)
     }
     p->open = false;
     p->frame_count = 0;
-    bool named = p->command.p != p->pid.p;
-    struct origin origin = {.command = named ? p->command : (str){0},
-                            .pid = str_slice(p->pid, 0, digits(p->pid))};
+    bool named = p->command_name.p != p->pid.p;
+    struct origin origin = {.command = named ? p->command_name : (str){0},
+                            .pid = str_slice(p->pid, 0, perf_digits(p->pid))};
     if (!buf_ok(&p->line, e)) return false;
-    assert(origin.pid.n > 0);
     origin.stack = buf_view(&p->line);
+    // Without a command the first frame is the root.
+    if (!p->command_name.n && origin.stack.n) origin.stack = str_slice(origin.stack, 1, p->line.n);
     return count_stack(p, &origin, e);
 }
 
-static bool add_frame(struct perf *p, const struct frame *f, err *e)
+static bool add_frame(struct perf *p, const struct perf_frame_text *f, err *e)
 {
     assert(p->open);
     if (!arena_grow(p->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
@@ -491,64 +422,126 @@ static bool add_frame(struct perf *p, const struct frame *f, err *e)
     return true;
 }
 
-static bool begin_sample(struct perf *p, const struct event *v, err *e)
+static bool begin_sample(struct perf *p, const struct perf_event *v, err *e)
 {
-    struct frame f;
-    if (!end_sample(p, e)) return false;
-    if (p->samples == 0) p->event = v->name;
-    // Counts of cycles and of page faults must not be added up, so only the first event is kept.
-    if (!str_eq(v->name, p->event)) {
-        p->of_others++;
-        return true;
-    }
+    struct perf_frame_text f;
+    int64_t period = 0;
+    // Counts of cycles and of page faults must not be added up, so each event has its own profile.
+    if (!end_sample(p, e) || !find_series(p, v, e)) return false;
+    if (str_i64(v->period, &period) && period >= 0) p->at->period = period;
+    // perf prints the period in each line or in none; a line that lost it has the one before.
+    p->period = p->at->period;
     p->samples++;
     assert(!p->open && p->frame_count == 0);
     p->open = true;
-    p->command = str_slice(v->command, 0, MIN(v->command.n, COMMAND_MAX));
+    p->command_name = str_slice(v->command, 0, MIN(v->command.n, COMMAND_MAX));
     p->pid = str_slice(v->pid, 0, MIN(v->pid.n, COMMAND_MAX));
-    return !is_frame(v->rest, &f) || add_frame(p, &f, e);
+    return !perf_frame(v->rest, &f) || add_frame(p, &f, e);
+}
+
+// A frame without a sample begins one, in a text that has only frames: with empty lines between the
+// stacks, or, of a recording without stacks, one on each line.
+static bool add_line_of_frame(struct perf *p, const struct perf_frame_text *f, bool alone, err *e)
+{
+    static const struct perf_event none;
+    if ((!p->open || (p->bare && alone)) && !begin_sample(p, &none, e)) return false;
+    return add_frame(p, f, e);
+}
+
+static void note_odd(struct perf *p, str line, size_t number)
+{
+    if (p->first_odd_number) return;
+    p->first_odd = line;
+    p->first_odd_number = number;
 }
 
 static bool read_lines(struct perf *p, str text, err *e)
 {
     str rest = text;
     str line = {0};
-    while (next_line(&rest, &line)) {
-        struct event v;
-        struct frame f;
+    bool after_gap = true;
+    // Stacks begin with a tab, addresses without a stack with spaces.
+    bool alone = perf_find(text, S("\n\n")) == text.n && str_find(text, '\t') == text.n;
+    for (size_t number = 1; perf_next_line(&rest, &line); number++) {
+        struct perf_event v;
+        struct perf_frame_text f;
         bool ok = true;
-        if (line.n && line.p[0] == '#') continue;
-        // A sample ends at the next event, not at an empty line: perf may print one within a
-        // sample. Outside of one are frames of events that are left out.
-        if (is_event(line, &v))
+        if (line.n && line.p[0] == '#') {
+            read_comment(p, line);
+            continue;
+        }
+        if (perf_is_empty(line)) {
+            if (p->bare && p->open) ok = end_sample(p, e);
+            after_gap = true;
+        } else if (perf_head(line, &v)) {
+            // A sample ends at the next event, not at an empty line: perf may print one within a
+            // sample.
+            p->bare = false;
             ok = begin_sample(p, &v, e);
-        else if (p->open && is_part_of_frame(line, &f))
-            ok = add_frame(p, &f, e);
+        } else if (perf_part_of_frame(line, &f) && (p->open || perf_bare_frame(line))) {
+            p->bare = p->bare || !p->open;
+            ok = add_line_of_frame(p, &f, alone, e);
+        } else if (after_gap && perf_bare_frame(str_slice(rest, 0, str_find(rest, '\n')))) {
+            p->bare = false;
+            perf_loose_head(line, &v);
+            ok = begin_sample(p, &v, e);
+        } else {
+            note_odd(p, line, number);
+        }
+        if (!perf_is_empty(line)) after_gap = false;
         if (!ok) return false;
     }
     if (!end_sample(p, e)) return false;
-    return p->samples > 0 ||
-           err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this text of perf script");
+    if (p->samples > 0) return true;
+    if (!p->first_odd_number)
+        return err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this text of perf script");
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "there is no sample in this text of perf script: line %zu is neither the head "
+                   "nor a frame of one: \"%.*s\"",
+                   p->first_odd_number, STR(str_slice(p->first_odd, 0, SHOWN)));
+}
+
+// ---- the profiles
+
+static bool finish_series(struct perf *p, struct series *s, struct profile *to, err *e)
+{
+    struct profile *one = s->out.p;
+    int64_t period = s->timed ? s->period : s->is_cpu ? stated_period(p, s->event) : 0;
+    if (period > 0) {
+        one->period = period;
+        one->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
+    }
+    if (!stacks_finish(&s->out, e)) return false;
+    // Not the text's size, which has each stack as often as it was met.
+    one->encoded_bytes = decode_pprof_size(one);
+    if (p->series_count > 1) one->name = utf8_mended(p->a, s->event);
+    *to = *one;
+    return arena_ok(p->a, e);
+}
+
+static bool finish_all(struct perf *p, struct decoded *out, err *e)
+{
+    struct profile *all = ARENA_ARRAY(p->a, struct profile, p->series_count);
+    if (!all) return arena_fail(p->a, e);
+    for (size_t i = 0; i < p->series_count; i++) {
+        if (!finish_series(p, p->series[i], &all[i], e)) return false;
+    }
+    *out = (struct decoded){all, p->series_count};
+    return true;
 }
 
 bool decode_perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                 uint64_t *of_others, err *e)
+                 err *e)
 {
-    static const struct profile_type type = {S_INIT("samples"), S_INIT("count")};
-    struct perf p = {.a = a};
-    map_init(&p.known, a->budget);
+    struct perf p = {.a = a, .o = o, .bytes = bytes.n};
+    str text = {0};
     buf_init(&p.line, NULL, STACK_MAX);
-    bool ok = stacks_begin(&p.out, a, bytes.n, o, &type, 1, e) && read_lines(&p, bytes, e) &&
-              stacks_finish(&p.out, e);
+    bool ok = decode_plain(a, bytes, &text, e) && read_lines(&p, text, e) && finish_all(&p, out, e);
     assert(!ok || !p.open);
-    if (ok) {
-        // Not the text's size, which has each stack as often as it was met.
-        p.out.p->encoded_bytes = decode_pprof_size(p.out.p);
-        *out = (struct decoded){p.out.p, 1};
+    for (size_t i = 0; i < p.series_count; i++) {
+        stacks_release(&p.series[i]->out);
+        map_release(&p.series[i]->known);
     }
-    if (of_others) *of_others = p.of_others;
-    stacks_release(&p.out);
     buf_release(&p.line);
-    map_release(&p.known);
     return ok;
 }

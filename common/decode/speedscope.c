@@ -3,8 +3,14 @@
 // speedscope.c - speedscope's JSON. The frames may come behind the profiles, and a profile's unit
 // and type behind its events, so the text is read twice, and a profile's numbers are kept until it
 // ends.
+//
+// What contradicts itself is kept where it has a value: frames that do not exist are "[unknown]",
+// weights without a sample are of a stack that is not known, frames that stay open end with the
+// profile. Each of them is counted (profile.losses).
 #include "decode/json_values.h"
+#include "decode/plain.h"
 #include "decode/stacks.h"
+#include "model/marks.h"
 
 #include <math.h>
 
@@ -34,6 +40,7 @@ struct reader {
     size_t profile_cap;
     str schema;
     size_t bytes;
+    struct losses bad;  // of the text; told with the first profile
 };
 
 // One profile as written. Frames of events are not checked yet.
@@ -41,14 +48,16 @@ struct raw {
     str type;
     str name;
     str unit;
-    double start;
+    double end;
+    bool has_weights;
     struct event *events;
     size_t event_count;
     size_t event_cap;
     uint32_t *frames;  // of all samples, one behind the other
     size_t frame_count;
     size_t frame_cap;
-    size_t *ends;  // of each sample, in frames
+    uint64_t unknown;  // samples with a frame that does not exist
+    size_t *ends;      // of each sample, in frames
     size_t end_count;
     size_t end_cap;
     double *weights;
@@ -57,6 +66,14 @@ struct raw {
 };
 
 // ---- frames
+
+static bool add_frame(struct reader *r, str name, err *e)
+{
+    if (!arena_grow(r->a, &r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames))
+        return arena_fail(r->a, e);
+    r->frames[r->frame_count++] = (struct frame){.name = name};
+    return true;
+}
 
 static bool read_frame(struct reader *r, err *e)
 {
@@ -69,10 +86,7 @@ static bool read_frame(struct reader *r, err *e)
         if (!ok) return false;
     }
     if (t != JSON_OBJECT_END) return json_broken(&r->json, "a frame", e);
-    if (!arena_grow(r->a, &r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames))
-        return arena_fail(r->a, e);
-    r->frames[r->frame_count++] = (struct frame){.name = name};
-    return true;
+    return add_frame(r, name, e);
 }
 
 static bool read_shared(struct reader *r, err *e)
@@ -95,14 +109,17 @@ static bool read_shared(struct reader *r, err *e)
     return t == JSON_OBJECT_END || json_broken(&r->json, "shared", e);
 }
 
-static bool frame_index(const struct reader *r, double frame, uint32_t *out, err *e)
+// The row of a frame; of one that does not exist the last, which stands for all of them.
+static uint32_t frame_index(const struct reader *r, double frame)
 {
-    if (frame >= 0 && frame < (double)r->frame_count && frame == (double)(uint32_t)frame) {
-        *out = (uint32_t)frame;
-        return true;
-    }
-    return err_set(e, ERR_INVALID_ARGUMENT, "frame %g does not exist; there are %zu", frame,
-                   r->frame_count);
+    uint32_t unknown = (uint32_t)r->frame_count - 1;
+    bool exists = frame >= 0 && frame < (double)unknown && frame == (double)(uint32_t)frame;
+    return exists ? (uint32_t)frame : unknown;
+}
+
+static bool is_unknown(const struct reader *r, uint32_t frame)
+{
+    return frame + 1 == r->frame_count;
 }
 
 // ---- a profile as written
@@ -147,6 +164,7 @@ static bool read_events(struct reader *r, struct raw *p, err *e)
 static bool read_weights(struct reader *r, struct raw *p, err *e)
 {
     if (json_next(&r->json) != JSON_ARRAY) return json_broken(&r->json, "a list of weights", e);
+    p->has_weights = true;
     enum json_token t = json_next(&r->json);
     for (; t == JSON_NUMBER; t = json_next(&r->json)) {
         if (!arena_grow(r->a, &p->weights, &p->weight_cap, p->weight_count + 1, sizeof *p->weights))
@@ -160,15 +178,18 @@ static bool read_weights(struct reader *r, struct raw *p, err *e)
 // The frames of a sample, whose bracket has been read. There are many, so they are kept small.
 static bool read_stack(struct reader *r, struct raw *p, err *e)
 {
+    bool unknown = false;
     enum json_token t = json_next(&r->json);
     for (; t == JSON_NUMBER; t = json_next(&r->json)) {
         double frame = 0;
         if (!arena_grow(r->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
             return arena_fail(r->a, e);
         if (!json_double(r->json.text, &frame)) return json_broken(&r->json, "a finite number", e);
-        if (!frame_index(r, frame, &p->frames[p->frame_count++], e))
-            return err_wrap(e, "sample %zu", p->end_count);
+        uint32_t row = frame_index(r, frame);
+        p->frames[p->frame_count++] = row;
+        unknown = unknown || is_unknown(r, row);
     }
+    p->unknown += unknown;
     return t == JSON_ARRAY_END || json_broken(&r->json, "a number", e);
 }
 
@@ -194,7 +215,7 @@ static bool read_field(struct reader *r, struct raw *p, err *e)
         return json_want_string(&r->json, "the name of a profile", &p->name, e);
     if (str_is(key, "unit"))
         return json_want_string(&r->json, "the unit of a profile", &p->unit, e);
-    if (str_is(key, "startValue")) return json_want_number(&r->json, "startValue", &p->start, e);
+    if (str_is(key, "endValue")) return json_want_number(&r->json, "endValue", &p->end, e);
     if (str_is(key, "events")) return read_events(r, p, e);
     if (str_is(key, "samples")) return read_samples(r, p, e);
     if (str_is(key, "weights")) return read_weights(r, p, e);
@@ -254,7 +275,8 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
 }
 
 // Between two events passes time of the stack that is open. It is rounded at both ends and not as
-// a difference, so that fractions do not add up.
+// a difference, so that fractions do not add up. Frames that stay open end with the profile: a
+// program that was stopped closes none.
 static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, double scale,
                        err *e)
 {
@@ -262,48 +284,74 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
     uint32_t *open = ARENA_ARRAY(r->a, uint32_t, p->event_count);
     if (!stack || !open) return arena_fail(r->a, e);
     size_t depth = 0;
-    double last = p->start;
+    double last = p->event_count ? p->events[0].at : 0;
     for (size_t i = 0; i < p->event_count; i++) {
         const struct event *event = &p->events[i];
-        uint32_t frame = 0;
+        uint32_t frame = frame_index(r, event->frame);
         if (event->at < last) {
             return err_set(e, ERR_INVALID_ARGUMENT, "event %zu: events out of order, %g < %g", i,
                            event->at, last);
         }
-        if (!frame_index(r, event->frame, &frame, e)) return err_wrap(e, "event %zu", i);
         double weight = nearbyint(event->at * scale) - nearbyint(last * scale);
         if (depth && !add(s, stack, depth, weight, e)) return false;
         last = event->at;
         if (event->open) {
+            if (is_unknown(r, frame)) losses_add(&s->p->losses, LOSS_UNKNOWN_FRAME, 1);
             open[depth] = frame;
             if (!frame_row(r, s, frame, &stack[depth++], e)) return false;
         } else if (depth == 0 || open[--depth] != frame) {
             return err_set(e, ERR_INVALID_ARGUMENT,
-                           "event %zu: frame %u is closed and not the innermost one open", i,
-                           frame);
+                           "event %zu: frame %g is closed and not the innermost one open", i,
+                           event->frame);
         }
     }
-    // As in Pyroscope, frames may stay open: a program that was stopped closes none.
+    losses_add(&s->p->losses, LOSS_UNCLOSED_FRAME, depth);
+    double rest = nearbyint(p->end * scale) - nearbyint(last * scale);
+    return depth == 0 || rest <= 0 || add(s, stack, depth, rest, e);
+}
+
+// The value of a weight. What rounding leaves over goes to the next weight, so that the sum is that
+// of the file.
+static double take_weight(double weight, double scale, double *carried)
+{
+    double exact = weight * scale;
+    double whole = nearbyint(exact + *carried);
+    *carried += exact - whole;
+    return whole;
+}
+
+// Without weights each sample counts 1, if that is what the unit says.
+static bool check_weights(const struct raw *p, struct stacks *s, err *e)
+{
+    if (!p->has_weights && p->end_count && !str_is(p->unit, "none"))
+        return err_set(e, ERR_INVALID_ARGUMENT, "samples in %.*s without weights", STR(p->unit));
+    if (p->has_weights && p->end_count > p->weight_count)
+        losses_add(&s->p->losses, LOSS_BAD_SAMPLE, p->end_count - p->weight_count);
+    losses_add(&s->p->losses, LOSS_UNKNOWN_FRAME, p->unknown);
     return true;
 }
 
 // Frames become the rows that they have among the functions.
 static bool add_samples(struct reader *r, struct stacks *s, struct raw *p, double scale, err *e)
 {
-    if (p->end_count != p->weight_count) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu weights", p->end_count,
-                       p->weight_count);
-    }
-    if (!stacks_expect(s, p->end_count, p->frame_count, e)) return false;
-    for (size_t i = 0, from = 0; i < p->end_count; from = p->ends[i++]) {
-        if (p->weights[i] < 0)
-            return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: negative weight %g", i,
-                           p->weights[i]);
+    double carried = 0;
+    size_t n = p->has_weights ? MIN(p->end_count, p->weight_count) : p->end_count;
+    if (!check_weights(p, s, e) || !stacks_expect(s, p->end_count, p->frame_count, e)) return false;
+    for (size_t i = 0, from = 0; i < n; from = p->ends[i++]) {
         for (size_t k = from; k < p->ends[i]; k++) {
             if (!frame_row(r, s, p->frames[k], &p->frames[k], e)) return false;
         }
-        double weight = nearbyint(p->weights[i] * scale);
+        double weight = take_weight(p->has_weights ? p->weights[i] : 1, scale, &carried);
         if (!add(s, &p->frames[from], p->ends[i] - from, weight, e)) return false;
+    }
+    for (size_t i = n; i < p->weight_count; i++) {
+        uint32_t unknown = 0;
+        double weight = take_weight(p->weights[i], scale, &carried);
+        losses_add(&s->p->losses, LOSS_UNKNOWN_STACK, 1);
+        if (!frame_row(r, s, (uint32_t)r->frame_count - 1, &unknown, e) ||
+            !add(s, &unknown, 1, weight, e)) {
+            return false;
+        }
     }
     return true;
 }
@@ -328,6 +376,7 @@ static bool make(struct reader *r, struct raw *p, err *e)
     if (!ok) return false;
     s.p->name = p->name;
     s.p->unit = p->unit;
+    if (r->profile_count == 0) losses_merge(&s.p->losses, &r->bad);
     if (r->profile_count) s.p->encoded_bytes = 0;  // of the file, so it counts once
     if (!arena_grow(r->a, &r->profiles, &r->profile_cap, r->profile_count + 1,
                     sizeof *r->profiles)) {
@@ -380,11 +429,12 @@ bool decode_speedscope(struct arena *a, str bytes, const struct decode_options *
                        struct decoded *out, err *e)
 {
     struct reader r = {.a = a, .o = o, .bytes = bytes.n};
+    if (!plain_json(a, bytes, &r.bad, &bytes, e)) return false;
     if (!pass(&r, bytes, false, e)) return false;
     if (!str_is(r.schema, SCHEMA))
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown $schema \"%.*s\"",
                        STR(str_slice(r.schema, 0, 128)));
-    if (!pass(&r, bytes, true, e)) return false;
+    if (!add_frame(&r, S(STACK_UNKNOWN_NAME), e) || !pass(&r, bytes, true, e)) return false;
     *out = (struct decoded){r.profiles, r.profile_count};
     return true;
 }

@@ -4,7 +4,11 @@
 #include "decode/stacks.h"
 
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "decode/symbol.h"
+#include "model/marks.h"
+
+#define NS_OF_SECOND INT64_C(1000000000)
 
 struct probe {
     const struct profile *p;
@@ -26,7 +30,10 @@ bool stacks_begin(struct stacks *s, struct arena *a, size_t encoded_bytes,
                   uint32_t type_count, err *e)
 {
     assert(o && a && type_count > 0);
-    *s = (struct stacks){.a = a, .symbol_max = o->symbol_max, .type_count = type_count};
+    *s = (struct stacks){.a = a,
+                         .symbol_max = o->symbol_max,
+                         .type_count = type_count,
+                         .sample_rate = o->sample_rate};
     map_init(&s->frames, a->budget);
     if (o->inflated_max && encoded_bytes > o->inflated_max) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "text of %zu bytes, limit %zu", encoded_bytes,
@@ -70,6 +77,7 @@ static bool add_frame(struct stacks *s, const struct probe *frame, uint64_t hash
 
 bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *row, err *e)
 {
+    if (name.n == 0) name = S(STACK_UNKNOWN_NAME);
     struct probe want = {s->p, symbol_cut(name, s->symbol_max), file, line};
     uint64_t hash = hash_table_str(want.name);
     if (file.n || line)
@@ -79,6 +87,7 @@ bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *
 
 bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e)
 {
+    if (name.n == 0) name = S(STACK_UNKNOWN_NAME);
     struct probe want = {s->p, symbol_cut(name, s->symbol_max), {0}, 0};
     uint64_t hash = hash_table_str(want.name);
     if (find_frame(s, &want, hash, row)) return true;
@@ -128,10 +137,66 @@ bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **va
     return true;
 }
 
+bool stacks_text(struct stacks *s, str text, bool copy, int64_t value, err *e)
+{
+    if (text.n == 0) losses_add(&s->p->losses, LOSS_UNKNOWN_STACK, 1);
+    str rest = str_ends(text, S(";")) ? str_slice(text, 0, text.n - 1) : text;
+    size_t depth = 1;
+    for (size_t i = 0; i < rest.n; i++)
+        depth += rest.p[i] == ';';
+    uint32_t *leaf = NULL;
+    int64_t *values = NULL;
+    if (!stacks_sample(s, depth, &leaf, &values, e)) return false;
+    assert(leaf && values);
+    *values = value;
+    // The text begins at the root, stacks of a profile at the leaf: filled from the end.
+    for (size_t i = depth; i-- > 0;) {
+        str name = str_split(rest, ';', &rest);
+        bool ok = copy ? stacks_frame_copy(s, name, &leaf[i], e)
+                       : stacks_frame(s, name, (str){0}, 0, &leaf[i], e);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool mend_names(struct stacks *s, err *e)
+{
+    struct profile *p = s->p;
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        struct profile_function *f = &p->functions[i];
+        if (str_utf8(f->name) && str_utf8(f->filename)) continue;
+        losses_add(&p->losses, LOSS_BAD_TEXT, 1);
+        f->name = f->system_name = utf8_mended(s->a, f->name);
+        f->filename = utf8_mended(s->a, f->filename);
+    }
+    return arena_ok(s->a, e);
+}
+
+static bool set_rate(struct stacks *s, err *e)
+{
+    struct profile *p = s->p;
+    if (s->sample_rate <= 0 || !str_is(p->types[0].type, "samples") ||
+        !str_is(p->types[0].unit, "count")) {
+        return true;
+    }
+    p->period = MAX(NS_OF_SECOND / s->sample_rate, 1);
+    p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
+    if (p->type_count < 2 || !str_is(p->types[1].unit, "nanoseconds")) return true;
+    p->period_type = p->types[1];
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        int64_t *v = p->values + (size_t)i * p->type_count;
+        if (!__builtin_mul_overflow(v[0], p->period, &v[1])) continue;
+        return err_set(e, ERR_OUT_OF_RANGE, "a count times %lld ns does not fit 64 bits",
+                       (long long)p->period);
+    }
+    return true;
+}
+
 bool stacks_finish(struct stacks *s, err *e)
 {
     struct profile *p = s->p;
     uint32_t n = p->function_count;
+    if (!mend_names(s, e) || !set_rate(s, e)) return false;
     p->locations = ARENA_ARRAY(s->a, struct profile_location, n);
     p->lines = ARENA_ARRAY(s->a, struct profile_line, n);
     if (!p->locations || !p->lines) return arena_fail(s->a, e);

@@ -3,9 +3,10 @@
 // stacks.h - makes a profile of frames with names: what decoders without a table of their own
 // share. Private to this room.
 //
-// Equal frames (name, file, line) are one function and one location with the same row. Names borrow
-// from the caller and must live as long as the arena. After a failure no column is longer than
-// another. stacks_release frees the index, also after a failure.
+// Equal frames (name, file, line) are one function and one location with the same row. A frame
+// without a name is called "[unknown]"; names that are not UTF-8 are mended at the end. Names
+// borrow from the caller and must live as long as the arena. After a failure no column is longer
+// than another. stacks_release frees the index, also after a failure.
 #pragma once
 
 #include "base/map.h"
@@ -15,6 +16,7 @@ struct stacks {
     struct arena *a;
     uint32_t symbol_max;
     uint32_t type_count;
+    int64_t sample_rate;
     struct profile *p;
     struct map frames;
     size_t function_cap;
@@ -44,7 +46,13 @@ bool stacks_expect(struct stacks *s, size_t samples, size_t frames, err *e) MUST
 bool stacks_sample(struct stacks *s, size_t depth, uint32_t **leaf, int64_t **values,
                    err *e) MUST_CHECK;
 
-// Completes s->p, once.
+// Adds a sample of a stack in collapsed form: names with ';' between, root first. A ';' at its end
+// is no frame. copy: the text is written over later. Empty text is a stack that is not known, which
+// is counted.
+bool stacks_text(struct stacks *s, str text, bool copy, int64_t value, err *e) MUST_CHECK;
+
+// Completes s->p, once. With a sample_rate, counts of samples have its period, and time beside them
+// is theirs by that rate.
 bool stacks_finish(struct stacks *s, err *e) MUST_CHECK;
 
 void stacks_release(struct stacks *s);

@@ -115,17 +115,7 @@ static bool add_key(struct nodes *t, int64_t value, err *e)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "stacks of more than %llu bytes in all",
                        (unsigned long long)TEXT_MAX);
     }
-    size_t frames = 1;
-    for (size_t i = 0; i < key.n; i++)
-        frames += key.p[i] == ';';
-    uint32_t *leaf = NULL;
-    int64_t *values = NULL;
-    if (!stacks_sample(&t->s, frames, &leaf, &values, e)) return false;
-    *values = value;
-    for (size_t i = frames; i-- > 0;) {
-        if (!stacks_frame_copy(&t->s, str_split(key, ';', &key), &leaf[i], e)) return false;
-    }
-    return true;
+    return stacks_text(&t->s, key, true, value, e);
 }
 
 static bool add_trie_node(struct nodes *t, const struct node *n, err *e)

@@ -8,8 +8,12 @@
 // parent may come behind it, and ids may make cycles.
 #include "decode/idmap.h"
 #include "decode/json_values.h"
+#include "decode/plain.h"
 #include "decode/stacks.h"
 #include "decode/v8_int.h"
+#include "model/marks.h"
+
+#include <stdlib.h>
 
 #define NO_PARENT SIZE_MAX
 #define NS_PER_US 1000
@@ -101,10 +105,7 @@ static bool node_field(struct v8 *v, size_t row, err *e)
     if (str_is(key, "callFrame")) return read_call_frame(v, row, e);
     if (str_is(key, "id")) return read_id(v, "id", &v->ids[row], e);
     if (str_is(key, v->heap ? "selfSize" : "hitCount")) {
-        if (!read_whole(v, "hitCount or selfSize", &v->nodes[row].weight, e)) return false;
-        if (v->nodes[row].weight >= 0) return true;
-        return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: a negative hitCount or selfSize",
-                       v->json.at);
+        return read_whole(v, "hitCount or selfSize", &v->nodes[row].weight, e);
     }
     if (str_is(key, "parent")) {
         uint64_t id = 0;
@@ -196,13 +197,13 @@ static bool read_samples(struct v8 *v, err *e)
 
 static bool read_deltas(struct v8 *v, err *e)
 {
-    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of timeDeltas", e);
+    if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of times", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_NUMBER; t = json_next(&v->json)) {
         double us = 0;
         int64_t n = 0;
         if (!json_double(v->json.text, &us)) return json_broken(&v->json, "a time", e);
-        if (!whole(v, us, "a time", &n, e)) return false;
+        if (!whole(v, us * NS_PER_US, "a time in ns,", &n, e)) return false;
         if (!arena_grow(v->a, &v->deltas, &v->delta_cap, v->delta_count + 1, sizeof *v->deltas))
             return arena_fail(v->a, e);
         v->deltas[v->delta_count++] = n;
@@ -218,8 +219,19 @@ bool v8_field(struct v8 *v, err *e)
     if (str_is(key, "nodes")) return read_list_of_nodes(v, e);
     if (str_is(key, "samples") && !v->heap) return read_samples(v, e);
     if (str_is(key, "timeDeltas")) return read_deltas(v, e);
-    if (str_is(key, "startTime")) return json_want_number(&v->json, "a number", &v->start_us, e);
-    if (str_is(key, "endTime")) return json_want_number(&v->json, "a number", &v->end_us, e);
+    // Of the old form, which has no deltas.
+    if (str_is(key, "timestamps") && !v->heap && v->delta_count == 0) {
+        v->stamped = true;
+        return read_deltas(v, e);
+    }
+    if (str_is(key, "startTime")) {
+        v->has_start = true;
+        return json_want_number(&v->json, "a number", &v->start_us, e);
+    }
+    if (str_is(key, "endTime")) {
+        v->has_end = true;
+        return json_want_number(&v->json, "a number", &v->end_us, e);
+    }
     if (!str_is(key, "head")) return json_pass(&v->json, e);
     v->has_nodes = true;
     return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e)
@@ -238,24 +250,26 @@ bool v8_fields(struct v8 *v, err *e)
 // ---- stacks
 
 // Rows for parents that were named by ids. A later node with an id replaces an earlier one, and a
-// parent's list of children counts more than what the child says.
-static bool link_nodes(struct v8 *v, struct idmap *rows, err *e)
+// parent's list of children counts more than what the child says. *unknown is a node that stands
+// for those that do not exist: a trace may lack the pieces that had them.
+static bool link_nodes(struct v8 *v, struct idmap *rows, size_t *unknown, err *e)
 {
-    if (!idmap_build(rows, v->a, v->ids, (uint32_t)v->node_count, e)) return false;
-    for (size_t i = 0; i < v->node_count; i++) {
+    size_t n = v->node_count;
+    if (!idmap_build(rows, v->a, v->ids, (uint32_t)n, e) || !add_node(v, NO_PARENT, unknown, e))
+        return false;
+    v->nodes[*unknown].name = S(STACK_UNKNOWN_NAME);
+    for (size_t i = 0; i < n; i++) {
         if (v->parents[i] == 0) continue;
         uint32_t row = idmap_row(rows, v->parents[i] - 1);
-        if (row == MAP_NONE)
-            return err_set(e, ERR_INVALID_ARGUMENT, "node %zu: parent %llu does not exist", i,
-                           (unsigned long long)(v->parents[i] - 1));
-        v->nodes[i].parent = row;
+        if (row == MAP_NONE) losses_add(&v->losses, LOSS_UNKNOWN_FRAME, 1);
+        v->nodes[i].parent = row == MAP_NONE ? *unknown : row;
     }
     for (size_t i = 0; i < v->child_count; i++) {
         uint32_t row = idmap_row(rows, v->children[i].id);
         if (row == MAP_NONE)
-            return err_set(e, ERR_INVALID_ARGUMENT, "node %zu: child %llu does not exist",
-                           v->children[i].parent, (unsigned long long)v->children[i].id);
-        v->nodes[row].parent = v->children[i].parent;
+            losses_add(&v->losses, LOSS_UNKNOWN_FRAME, 1);
+        else
+            v->nodes[row].parent = v->children[i].parent;
     }
     return true;
 }
@@ -281,43 +295,102 @@ static bool find_depths(struct v8 *v, uint32_t *depths, err *e)
 }
 
 struct tally {
+    const struct idmap *rows;
+    size_t unknown;  // row of the node that stands for missing ones
     int64_t *counts;
     int64_t *ns;
 };
 
-static bool add_us(int64_t us, int64_t *ns, err *e)
+// A sample at its time, from the start of the recording.
+struct moment {
+    int64_t ns;
+    size_t number;
+    size_t node;
+};
+
+static int by_time(const void *one, const void *two)
 {
-    int64_t more = 0;
-    if (!__builtin_mul_overflow(us, (int64_t)NS_PER_US, &more) &&
-        !__builtin_add_overflow(*ns, more, ns)) {
-        return true;
-    }
+    const struct moment *a = one;
+    const struct moment *b = two;
+    if (a->ns != b->ns) return a->ns < b->ns ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static bool refuse_times(err *e)
+{
     return err_set(e, ERR_OUT_OF_RANGE, "times add up to more than 64 bits");
 }
 
-// Counts are V8's own if it gave any. Time is from a sample to the next one; the last has none. A
-// delta may be negative, because samples are not always written in order: it counts as it is, so
-// that the times add up to the recording's.
-static bool add_samples(struct v8 *v, const struct idmap *rows, const struct tally *t, err *e)
+static size_t node_of(struct v8 *v, const struct tally *t, size_t sample)
+{
+    uint32_t row = sample < v->sample_count ? idmap_row(t->rows, v->samples[sample]) : MAP_NONE;
+    return row == MAP_NONE ? t->unknown : row;
+}
+
+// All times in order. V8 writes samples of several sources, and not always in order: a delta may be
+// negative. A time without a sample is of one that is not known, since it ends the one before.
+static bool make_moments(struct v8 *v, const struct tally *t, struct moment **out, err *e)
+{
+    size_t n = v->delta_count;
+    struct moment *all = ARENA_ARRAY(v->a, struct moment, n);
+    if (!all) return arena_fail(v->a, e);
+    int64_t now = 0;
+    int64_t latest = INT64_MIN;
+    uint64_t late = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v->stamped)
+            now = v->deltas[i];
+        else if (__builtin_add_overflow(now, v->deltas[i], &now))
+            return refuse_times(e);
+        all[i] = (struct moment){now, i, node_of(v, t, i)};
+        late += now < latest;
+        latest = MAX(latest, now);
+    }
+    losses_add(&v->losses, LOSS_UNORDERED_TIME, late);
+    if (n > v->sample_count) losses_add(&v->losses, LOSS_UNKNOWN_STACK, n - v->sample_count);
+    if (n < v->sample_count) losses_add(&v->losses, LOSS_NO_TIME, v->sample_count - n);
+    if (late) qsort(all, n, sizeof *all, by_time);
+    *out = all;
+    return true;
+}
+
+// Time is from a sample to the next one, and of the last to the end of the recording, if it is said
+// and not earlier.
+static bool add_times(struct v8 *v, const struct tally *t, err *e)
+{
+    struct moment *all = NULL;
+    size_t n = v->delta_count;
+    if (n == 0) return true;
+    if (!make_moments(v, t, &all, e)) return false;
+    double from = v->stamped ? 0 : v->start_us;
+    int64_t end = 0;
+    bool known = v->has_end && (v->stamped || v->has_start) &&
+                 json_whole((v->end_us - from) * NS_PER_US, &end);
+    if (!known) end = all[n - 1].ns;
+    for (size_t i = 0; i < n; i++) {
+        int64_t *sum = &t->ns[all[i].node];
+        int64_t next = i + 1 < n ? all[i + 1].ns : MAX(end, all[i].ns);
+        int64_t ns = 0;
+        if (__builtin_sub_overflow(next, all[i].ns, &ns) || __builtin_add_overflow(*sum, ns, sum))
+            return refuse_times(e);
+    }
+    return true;
+}
+
+// Counts are V8's own if it gave any.
+static bool add_samples(struct v8 *v, const struct tally *t, err *e)
 {
     bool hits = false;
     for (size_t i = 0; i < v->node_count; i++) {
         t->counts[i] = v->nodes[i].weight;
-        hits |= v->nodes[i].weight > 0;
-    }
-    if (v->delta_count && v->delta_count != v->sample_count) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "%zu samples and %zu timeDeltas", v->sample_count,
-                       v->delta_count);
+        hits |= v->nodes[i].weight != 0;
     }
     for (size_t i = 0; i < v->sample_count; i++) {
-        uint32_t row = idmap_row(rows, v->samples[i]);
-        if (row == MAP_NONE)
-            return err_set(e, ERR_INVALID_ARGUMENT, "sample %zu: node %llu does not exist", i,
-                           (unsigned long long)v->samples[i]);
-        if (!hits) t->counts[row]++;
-        if (i + 1 < v->delta_count && !add_us(v->deltas[i + 1], &t->ns[row], e)) return false;
+        size_t row = node_of(v, t, i);
+        if (row == t->unknown) losses_add(&v->losses, LOSS_UNKNOWN_STACK, 1);
+        if (!hits || row == t->unknown) t->counts[row]++;
     }
-    return true;
+    return add_times(v, t, e);
 }
 
 static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth,
@@ -339,12 +412,17 @@ static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth
 static bool add_stacks(struct v8 *v, struct stacks *s, err *e)
 {
     struct idmap *rows = ARENA_NEW(v->a, struct idmap);  // its index is freed with the arena
-    size_t n = v->node_count;
+    size_t n = v->node_count + 1;
     uint32_t *depths = ARENA_ARRAY(v->a, uint32_t, n);
-    struct tally t = {ARENA_ARRAY(v->a, int64_t, n), ARENA_ARRAY(v->a, int64_t, n)};
+    struct tally t = {.rows = rows,
+                      .counts = ARENA_ARRAY(v->a, int64_t, n),
+                      .ns = ARENA_ARRAY(v->a, int64_t, n)};
     if (!rows || !depths || !t.counts || !t.ns) return arena_fail(v->a, e);
-    if (!link_nodes(v, rows, e) || !find_depths(v, depths, e) || !add_samples(v, rows, &t, e))
+    if (!link_nodes(v, rows, &t.unknown, e) || !find_depths(v, depths, e) ||
+        !add_samples(v, &t, e)) {
         return false;
+    }
+    assert(n == v->node_count);
     for (size_t i = 0; i < n; i++) {
         const int64_t values[] = {t.counts[i], t.ns[i]};
         if (values[0] == 0 && values[1] == 0) continue;
@@ -359,15 +437,19 @@ bool v8_finish(struct v8 *v, size_t bytes, const struct decode_options *o, struc
     static const struct profile_type cpu[] = {{S_INIT("samples"), S_INIT("count")},
                                               {S_INIT("wall"), S_INIT("nanoseconds")}};
     static const struct profile_type heap = {S_INIT("inuse_space"), S_INIT("bytes")};
-    if (!v->has_nodes) return err_set(e, ERR_INVALID_ARGUMENT, "no nodes");
+    if (!v->has_nodes && v->sample_count == 0) return err_set(e, ERR_INVALID_ARGUMENT, "no nodes");
+    // V8 writes the time of each sample, so no rate tells more.
+    struct decode_options own = *o;
+    own.sample_rate = 0;
     struct stacks s;
-    bool ok = stacks_begin(&s, v->a, bytes, o, v->heap ? &heap : cpu, v->heap ? 1 : 2, e) &&
+    bool ok = stacks_begin(&s, v->a, bytes, &own, v->heap ? &heap : cpu, v->heap ? 1 : 2, e) &&
               add_stacks(v, &s, e) && stacks_finish(&s, e);
     stacks_release(&s);
     if (!ok) return false;
     double duration = (v->end_us - v->start_us) * NS_PER_US;
     if (duration > 0 && !json_whole(duration, &s.p->duration_ns)) s.p->duration_ns = 0;
     if (!v->heap) s.p->period_type = cpu[1];
+    losses_merge(&s.p->losses, &v->losses);
     // Not the text's size, which names every node's function and file again.
     s.p->encoded_bytes = decode_pprof_size(s.p);
     *out = s.p;
@@ -378,6 +460,7 @@ static bool decode(struct arena *a, str bytes, bool heap, const struct decode_op
                    struct decoded *out, err *e)
 {
     struct v8 v = {.a = a, .heap = heap};
+    if (!plain_json(a, bytes, &v.losses, &bytes, e)) return false;
     json_reader_init(&v.json, a, bytes);
     if (json_next(&v.json) != JSON_OBJECT) return json_broken(&v.json, "an object", e);
     if (!v8_fields(&v, e)) return false;

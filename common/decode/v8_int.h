@@ -43,13 +43,17 @@ struct v8 {
     uint64_t *samples;  // ids of nodes
     size_t sample_count;
     size_t sample_cap;
-    int64_t *deltas;  // µs since the sample before
+    int64_t *deltas;  // ns since the sample before; or, of the old form, since any time
     size_t delta_count;
     size_t delta_cap;
     double start_us;
     double end_us;
+    bool has_start;
+    bool has_end;
+    bool stamped;  // deltas are times
     bool heap;
     bool has_nodes;
+    struct losses losses;
 };
 
 // The value of a profile's field, whose key has been read. Nodes, samples and times are added to
@@ -59,6 +63,8 @@ bool v8_field(struct v8 *v, err *e) MUST_CHECK;
 // The fields of an object, whose brace has been read, to its end.
 bool v8_fields(struct v8 *v, err *e) MUST_CHECK;
 
-// The profile. Fails with invalid_argument: no nodes, or ids that do not fit; out_of_range: times.
+// The profile. Nodes that do not exist are "[unknown]", samples out of order are sorted by time.
+// Fails with invalid_argument: neither nodes nor samples, or a node that is its own ancestor;
+// out_of_range: times.
 bool v8_finish(struct v8 *v, size_t bytes, const struct decode_options *o, struct profile **out,
                err *e) MUST_CHECK;

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "decode/json_values.h"
+#include "decode/plain.h"
 #include "decode/v8_int.h"
 
 #include <stdlib.h>
@@ -66,6 +67,7 @@ struct trace {
     struct thread *threads;
     size_t thread_count;
     size_t thread_cap;
+    struct losses losses;  // of the text; told with the first profile
 };
 
 static str unquoted(str s)
@@ -378,12 +380,16 @@ static bool make_profiles(struct trace *t, const struct decode_options *o, struc
 {
     struct profile *all = ARENA_ARRAY(t->a, struct profile, t->recording_count);
     size_t n = 0;
+    size_t empty = 0;
     if (!all) return arena_fail(t->a, e);
     for (size_t i = 0; i < t->recording_count; i++) {
         struct recording *r = t->recordings[i];
         struct profile *p = NULL;
         // Begun, and without a piece: nothing was sampled, or the trace was cut.
-        if (!r->v8.has_nodes) continue;
+        if (!r->v8.has_nodes && r->v8.sample_count == 0) {
+            empty++;
+            continue;
+        }
         if (!v8_finish(&r->v8, r->bytes, o, &p, e) || !add_pid(t, r, p, e))
             return err_wrap(e, "profile %.*s of process %.*s", STR(str_slice(r->id, 0, 64)),
                             STR(str_slice(r->pid, 0, 64)));
@@ -391,7 +397,14 @@ static bool make_profiles(struct trace *t, const struct decode_options *o, struc
         p->encoded_bytes = decode_pprof_size(p);
         all[n++] = *p;
     }
+    if (n == 0 && empty) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "there is no CPU profile in this trace: %zu begin, and their pieces "
+                       "(ProfileChunk) are missing",
+                       empty);
+    }
     if (n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "there is no CPU profile in this trace");
+    losses_merge(&all[0].losses, &t->losses);
     *out = (struct decoded){all, n};
     return arena_ok(t->a, e);
 }
@@ -404,6 +417,7 @@ bool decode_chrome(struct arena *a, str bytes, const struct decode_options *o, s
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "trace of %zu bytes, limit %zu", bytes.n,
                        o->inflated_max);
     }
+    if (!plain_json(a, bytes, &t.losses, &bytes, e)) return false;
     map_init(&t.known, a->budget);
     map_init(&t.thread_rows, a->budget);
     json_reader_init(&t.json, a, bytes);

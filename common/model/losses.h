@@ -26,6 +26,9 @@
     X(OVERLAPPING_FRAME, "overlapping_frame", true,                                               \
       "frames that end before frames within them; they end with those")                           \
     X(UNORDERED_TIME, "unordered_time", true, "samples out of order; they were sorted by time")   \
+    X(ASSUMED_RATE, "assumed_rate", true,                                                         \
+      "samples of which nothing says how long they are; 10 ms were assumed")                      \
+    X(NO_TIME, "no_time", true, "samples without a time; they count, and take none")              \
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \

@@ -46,23 +46,26 @@ void cli_file_say_types(struct cli *c, const char *path, enum cli_option type,
     buf_release(&b);
 }
 
+// What the decoder left out or mended, and what it assumed.
+static void say_file_losses(struct cli *c, const char *path, const struct profiles *p)
+{
+    struct losses all = {0};
+    for (size_t i = 0; i < p->decoded.count; i++)
+        losses_merge(&all, &p->decoded.profiles[i].losses);
+    cli_losses_say(c, path, &all);
+}
+
 bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct profiles *p,
                    size_t *row, int *status, err *e)
 {
     struct profiles_options o = {
         .format = upload_format_of(str_of(cli_args_get(&c->args, OPT_FORMAT_PUSH)))};
-    struct losses losses = {0};
     *p = (struct profiles){0};
+    o.rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
     if (!cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &o.sample_rate, e))
         return cli_wrong(status);
     if (!profiles_read(&c->arena, path, &o, p, e)) return false;
-    if (p->left_out) {
-        cli_say(c, "%s: %llu samples of other events than the first are left out", path,
-                (unsigned long long)p->left_out);
-    }
-    for (size_t i = 0; i < p->decoded.count; i++)
-        losses_merge(&losses, &p->decoded.profiles[i].losses);
-    cli_losses_say(c, path, &losses);
+    say_file_losses(c, path, p);
     const char *wanted = cli_args_get(&c->args, type);
     if (!profiles_choose(p, str_of(wanted ? wanted : ""), row, e)) return err_wrap(e, "%s", path);
     return true;

@@ -56,17 +56,15 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
                    const str **names, err *e)
 {
     struct decoded *d = &p->decoded;
-    bool cut = false;
     switch (p->format) {
     case UPLOAD_PPROF:
         return decode_pprof(a, bytes, o, d, NULL, e);
     case UPLOAD_FOLDED:
-        return decode_folded(a, bytes, o, d, &cut, e) &&
-               (!cut || err_set(e, ERR_INVALID_ARGUMENT, "a line is longer than 64 KiB"));
+        return decode_folded(a, bytes, o, d, e);
     case UPLOAD_LINES:
         return decode_lines(a, bytes, o, d, e);
     case UPLOAD_PERF:
-        return decode_perf(a, bytes, o, d, &p->left_out, e);
+        return decode_perf(a, bytes, o, d, e);
     case UPLOAD_JFR:
         return decode_recording(a, p, bytes, o, names, e);
     case UPLOAD_SPEEDSCOPE:
@@ -133,6 +131,53 @@ static bool list_types(struct arena *a, struct profiles *p, const str *names, er
     return true;
 }
 
+// Counts of samples of which the text or --sample-rate says how long one is get their time beside
+// them, which is what the server stores.
+static bool add_time(struct arena *a, struct profile *p, err *e)
+{
+    if (p->type_count != 1 || p->period <= 0 || !str_is(p->types[0].type, "samples") ||
+        !str_is(p->types[0].unit, "count")) {
+        return true;
+    }
+    struct profile_type *types = ARENA_ARRAY(a, struct profile_type, 2);
+    int64_t *values = ARENA_ARRAY(a, int64_t, 2 * (size_t)p->sample_count);
+    if (!types || !values) return arena_fail(a, e);
+    types[0] = p->types[0];
+    types[1] = p->period_type;
+    for (size_t i = 0; i < p->sample_count; i++) {
+        values[2 * i] = p->values[i];
+        if (!__builtin_mul_overflow(p->values[i], p->period, &values[2 * i + 1])) continue;
+        return err_set(e, ERR_OUT_OF_RANGE, "a count times %lld ns does not fit 64 bits",
+                       (long long)p->period);
+    }
+    p->types = types;
+    p->type_count = 2;
+    p->values = values;
+    return true;
+}
+
+static bool is_text(enum upload_format f)
+{
+    return f == UPLOAD_FOLDED || f == UPLOAD_LINES || f == UPLOAD_PERF || f == UPLOAD_TRIE ||
+           f == UPLOAD_TREE || f == UPLOAD_SPEEDSCOPE;
+}
+
+// Finds the format, if it is not given; decodes, and adds the time of counts.
+static bool decode_any(struct arena *a, struct profiles *p, str bytes, struct decode_options *how,
+                       bool rate_given, const str **names, err *e)
+{
+    str plain = bytes;
+    if (p->format == UPLOAD_AUTO &&
+        (!decode_plain(a, bytes, &plain, e) || !upload_detect(plain, &p->format, e)))
+        return false;
+    if (!rate_given && p->format != UPLOAD_JFR) how->sample_rate = 0;
+    if (!decode(a, p, plain, how, names, e)) return false;
+    for (size_t i = 0; is_text(p->format) && i < p->decoded.count; i++) {
+        if (!add_time(a, &p->decoded.profiles[i], e)) return false;
+    }
+    return true;
+}
+
 bool profiles_read(struct arena *a, const char *path, const struct profiles_options *o,
                    struct profiles *out, err *e)
 {
@@ -153,8 +198,8 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
         if (!compress_gunzip(bytes, &out->plain, e)) return err_wrap(e, "%s", path);
         bytes = buf_view(&out->plain);
     }
-    return ((out->format != UPLOAD_AUTO || upload_detect(bytes, &out->format, e)) &&
-            decode(a, out, bytes, &how, &names, e) && list_types(a, out, names, e)) ||
+    return (decode_any(a, out, bytes, &how, o->rate_given, &names, e) &&
+            list_types(a, out, names, e)) ||
            err_wrap(e, "%s", path);
 }
 
@@ -191,15 +236,37 @@ static bool refuse(const struct profiles *p, str text, bool several, err *e)
     return false;
 }
 
+static bool has_value(const struct profiles *p, size_t row)
+{
+    const struct profiles_type *t = &p->types[row];
+    const struct profile *one = &p->decoded.profiles[t->profile];
+    for (uint32_t i = 0; i < one->sample_count; i++) {
+        if (one->values[(size_t)i * one->type_count + t->column]) return true;
+    }
+    return false;
+}
+
+// The default of a profile, or its last type, but none that has no value if another one has.
+static bool usual_of(const struct profiles *p, size_t profile, size_t *row)
+{
+    const struct profile *one = &p->decoded.profiles[profile];
+    bool found = false;
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->types[i].profile != profile || !has_value(p, i)) continue;
+        *row = i;
+        found = true;
+        if (one->default_type.n && str_eq(p->types[i].type, one->default_type)) return true;
+    }
+    return found;
+}
+
 static size_t usual(const struct profiles *p)
 {
-    const struct profile *first = &p->decoded.profiles[p->types[0].profile];
-    size_t last = 0;
-    for (size_t i = 0; i < p->count && p->types[i].profile == p->types[0].profile; i++) {
-        if (first->default_type.n && str_eq(p->types[i].type, first->default_type)) return i;
-        last = i;
+    size_t row = 0;
+    for (size_t i = 0; i < p->decoded.count; i++) {
+        if (usual_of(p, i, &row)) return row;
     }
-    return last;
+    return 0;
 }
 
 bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e)

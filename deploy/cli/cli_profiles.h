@@ -28,12 +28,12 @@ struct profiles {
     size_t count;
     struct buf file;  // private: the profiles borrow from these
     struct buf plain;
-    uint64_t left_out;  // samples of perf script of another event than the first
 };
 
 struct profiles_options {
     enum upload_format format;  // UPLOAD_AUTO: the bytes tell
-    uint64_t sample_rate;       // of a JFR recording, Hz
+    uint64_t sample_rate;       // Hz
+    bool rate_given;            // otherwise files have their own, or count samples
 };
 
 // Reads a file, or standard input ("-"). All memory but that of the two buffers is the arena's.
@@ -43,7 +43,8 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
 void profiles_release(struct profiles *p);
 
 // The only type whose "name type/unit" has the text. Without a text the only one that there is, or
-// the first profile's default, or its last, as in `go tool pprof`. Fails with invalid_argument,
+// the first profile's default, or its last, as in `go tool pprof`; but none without a value, if
+// another has one. Fails with invalid_argument,
 // naming those that there are.
 bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e) MUST_CHECK;
 

@@ -137,13 +137,15 @@ static void start(struct push *p, struct slot *s, const char *file)
     if (perf_data) options.format = UPLOAD_PERF;
     if (!upload_make(&s->arena, &options, str_of(file), buf_view(&s->bytes), &s->upload, &s->fault))
         return;
-    if (s->upload.left_out) {
-        cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
-                (unsigned long long)s->upload.left_out);
-    }
+    if (s->upload.rate_assumed && !p->quiet) cli_say(p->c, CLI_RATE_ASSUMED, file);
     cli_losses_say(p->c, file, &s->upload.losses);
-    if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
-        cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
+    bool timed = s->upload.format == UPLOAD_PPROF || s->upload.format == UPLOAD_CHROME ||
+                 s->upload.format == UPLOAD_OTLP;
+    if (timed && cli_args_has(&p->c->args, OPT_SAMPLE_RATE)) {
+        cli_say(p->c,
+                "%s: --sample-rate is for formats that count samples; this one has its own times",
+                file);
+    }
     // Before the call begins: its timeout must not run while it waits here.
     cli_pace_bytes(&p->pace, s->upload.bytes.n);
     // The slot owns what the call reads, so both live until finish().

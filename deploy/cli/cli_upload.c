@@ -4,6 +4,7 @@
 #include "deploy/cli/cli_upload.h"
 
 #include "codec/compress.h"
+#include "codec/json.h"
 #include "codec/pb.h"
 #include "codec/url.h"
 #include "decode/decode.h"
@@ -14,18 +15,17 @@
 #include "deploy/cli/cli_formats.h"
 #include "deploy/cli/cli_otlp.h"
 #include "distributor/ingest_type.h"
+#include "sys/clock.h"
 
-#define INFLATED_MAX    ((size_t)2 << 30)
-#define DECODED_MAX     ((size_t)4 << 30)
-#define PATH_MAX_       ((size_t)64 << 10)
-#define SNIFF_BYTES     ((size_t)64 << 10)
-#define KEY_SPACES      16  // between a key and its colon
-#define GZIP_LEVEL      3
-#define PPROF_TIME      9u  // field time_nanos
-#define FOLDED_LINE_MAX ((size_t)65535)
-#define FOLDED_SHOWN    80  // bytes of a line, in a message
-#define STDIN_SERVICE   S("stdin")
-#define JFR_RATE        100  // Hz, async-profiler's
+#define INFLATED_MAX  ((size_t)2 << 30)
+#define DECODED_MAX   ((size_t)4 << 30)
+#define PATH_MAX_     ((size_t)64 << 10)
+#define SNIFF_BYTES   ((size_t)64 << 10)
+#define KEY_SPACES    16  // between a key and its colon
+#define GZIP_LEVEL    3
+#define PPROF_TIME    9u  // field time_nanos
+#define STDIN_SERVICE S("stdin")
+#define FOLDED_LINES  20  // of which one has a count, if the text is collapsed stacks
 
 #define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
 
@@ -61,17 +61,38 @@ enum upload_format upload_format_of(str name)
 
 // ---- detecting the format
 
-// Is the first line "stack count"?
+// Is it "stack count"?
+static bool is_folded_line(str line)
+{
+    size_t space = MIN(str_rfind(line, ' '), line.n);
+    size_t tab = str_rfind(line, '\t');
+    if (tab < line.n && (space == line.n || tab > space)) space = tab;
+    str count = str_slice(line, space + 1, line.n);
+    int64_t value = 0;
+    return space < line.n && space > 0 &&
+           (str_i64(count, &value) || (count.n && json_number_size(count) == count.n));
+}
+
+static bool is_printed(str line)
+{
+    for (size_t i = 0; i < line.n; i++) {
+        if ((unsigned char)line.p[i] < ' ' && line.p[i] != '\t') return false;
+    }
+    return true;
+}
+
+// Has one of the first lines a count? A line may be bad, but not all.
 static bool is_folded(str bytes)
 {
-    str head = decode_folded_body(str_slice(bytes, 0, SNIFF_BYTES));
-    str rest = {0};
-    str line = str_trim(str_split(head, '\n', &rest));
-    size_t space = str_rfind(line, ' ');
-    int64_t count = 0;
-    // A line of a binary file may end in digits too, but has a NUL sooner or later.
-    return space < line.n && space > 0 && str_i64(str_slice(line, space + 1, line.n), &count) &&
-           str_find(line, '\0') == line.n;
+    str rest = decode_folded_body(str_slice(bytes, 0, SNIFF_BYTES));
+    for (int i = 0; i < FOLDED_LINES && rest.n; i++) {
+        str line = str_trim(str_split(rest, '\n', &rest));
+        // A line of a binary file may end in digits too, but has a NUL sooner or later.
+        if (i == 0 && is_folded_line(line) && str_find(line, '\0') == line.n) return true;
+        if (!is_printed(line)) return false;
+        if (is_folded_line(line)) return true;
+    }
+    return false;
 }
 
 static bool is_pprof(str bytes)
@@ -388,8 +409,9 @@ static bool has_types(enum upload_format format)
     return format == UPLOAD_JFR || format == UPLOAD_CHROME;
 }
 
+// file_rate: Hz that the file states, and a server may not see; 0 for none.
 static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
-                        struct upload *out, err *e)
+                        uint64_t file_rate, struct upload *out, err *e)
 {
     assert(out->format != UPLOAD_AUTO && out->format != UPLOAD_PPROF);
     bool typed = !has_types(out->format);
@@ -406,8 +428,10 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     str format = formats[out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
-    uint64_t rate = typed || o->sample_rate_given ? o->sample_rate : JFR_RATE;
-    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)rate);
+    // Otherwise the file says it, or the server takes its default.
+    uint64_t rate = o->sample_rate_given ? o->sample_rate : file_rate;
+    if (o->sample_rate_given || file_rate)
+        buf_printf(&path, "&sampleRate=%llu", (unsigned long long)rate);
     assert(ok || e->code);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
@@ -420,34 +444,47 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
 
 // ---- the whole
 
-// Servers skip lines without a count, and all lines after one of 64 KiB, and still answer 200. So
-// this text is refused here.
-static bool check_folded(str text, err *e)
+// What is known of a text before it is sent.
+struct upload_text {
+    uint64_t rate;  // Hz, if all that it says of its rate is in its head, which may go
+    bool timed;     // it says how long its samples are, or they are no time
+};
+
+// Whether a profile's samples are counts of which nothing says how long one is.
+static bool is_untimed(const struct profile *p)
 {
-    str rest = text;
-    for (size_t number = 1; rest.n; number++) {
-        str line = str_split(rest, '\n', &rest);
-        if (line.n > FOLDED_LINE_MAX)
-            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu is %zu bytes, limit %zu", number,
-                           line.n, FOLDED_LINE_MAX);
-        line = str_trim(line);
-        if (line.n && str_find(line, ' ') == line.n)
-            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu has no count: '%.*s'", number,
-                           STR(str_slice(line, 0, FOLDED_SHOWN)));
-    }
-    return true;
+    return p->type_count == 1 && p->period == 0 && str_is(p->types[0].type, "samples") &&
+           str_is(p->types[0].unit, "count");
 }
 
-// Text of perf script is read here too: a server does not tell how many samples it left out.
-static bool check_perf(struct upload *out, str plain, err *e)
+// Text is read here too: what a server would refuse is refused before it is sent, and only the text
+// tells whether the server must assume a rate.
+static bool read_text(enum upload_format format, str plain, struct upload_text *t, err *e)
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
     struct arena a;
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
-    bool ok = decode_perf(&a, plain, &o, &d, &out->left_out, e);
+    bool ok = true;
+    if (format == UPLOAD_FOLDED) ok = decode_folded(&a, plain, &o, &d, e);
+    if (format == UPLOAD_PERF) ok = decode_perf(&a, plain, &o, &d, e);
+    // Lines, trie and tree say nothing; other formats have times, or counts that are none.
+    t->timed = format != UPLOAD_LINES && format != UPLOAD_TRIE && format != UPLOAD_TREE;
+    for (size_t i = 0; i < d.count; i++)
+        t->timed = t->timed && !is_untimed(&d.profiles[i]);
+    if (ok && format == UPLOAD_FOLDED && d.profiles[0].period > 0) {
+        uint64_t period = (uint64_t)d.profiles[0].period;
+        uint64_t rate = NS_PER_S / period;
+        t->rate = rate > 0 && NS_PER_S / rate == period ? rate : 0;
+    }
     arena_release(&a);
     return ok;
+}
+
+// Whether the values are time, so that the server makes time of counts.
+static bool is_timed_name(const struct upload_options *o)
+{
+    return !o->name.n || str_is(o->name, "cpu") || str_is(o->name, "wall");
 }
 
 // Formats that are sent as pprof (cli_upload.h says why).
@@ -469,14 +506,44 @@ static bool decode_as(enum upload_format format, struct arena *a, str plain, str
     return decode_legacy(a, plain, &o, d, e);
 }
 
-static bool convert(enum upload_format format, str plain, struct buf *pprof, struct losses *l,
+static bool convert(enum upload_format format, str plain, struct buf *pprof, struct losses *losses,
                     err *e)
 {
     struct arena a;
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
     bool ok = decode_as(format, &a, plain, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
-    if (ok) losses_merge(l, &d.profiles->losses);
+    if (ok) *losses = d.profiles->losses;
+    arena_release(&a);
+    return ok;
+}
+
+// Formats whose bytes may begin like text in another encoding.
+static bool is_binary(enum upload_format format)
+{
+    return format == UPLOAD_PPROF || format == UPLOAD_JFR || format == UPLOAD_TRIE ||
+           format == UPLOAD_TREE;
+}
+
+// Text in UTF-8 instead of *plain; of UTF-16 it is in *inflated, in which a gzipped file is too.
+static bool make_plain(struct buf *inflated, str *plain, err *e)
+{
+    struct arena a;
+    struct buf utf8;
+    str text = {0};
+    arena_init(&a, NULL, DECODED_MAX);
+    buf_init(&utf8, NULL, INFLATED_MAX);
+    bool ok = decode_plain(&a, *plain, &text, e);
+    bool moved = ok && text.n && (text.p < plain->p || text.p > plain->p + plain->n);
+    if (moved) {
+        buf_str(&utf8, text);
+        ok = buf_ok(&utf8, e);
+        buf_release(inflated);
+        *inflated = buf_take(&utf8);
+        text = buf_view(inflated);
+    }
+    if (ok) *plain = text;
+    buf_release(&utf8);
     arena_release(&a);
     return ok;
 }
@@ -495,12 +562,16 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = compress_gunzip(bytes, &inflated, e);
         plain = buf_view(&inflated);
     }
+    if (ok && !is_binary(out->format)) ok = make_plain(&inflated, &plain, e);
     if (ok && out->format == UPLOAD_PERF_DATA)
         ok = err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
-    // Servers of other makes would take the head for stacks.
-    if (ok && out->format == UPLOAD_FOLDED) plain = decode_folded_body(plain);
-    if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
+    struct upload_text text = {0};
+    if (ok) ok = read_text(out->format, plain, &text, e);
+    // Servers of other makes would take the head for stacks. If it states a rate that is no whole
+    // number, only the head can tell it.
+    if (ok && out->format == UPLOAD_FOLDED && (text.rate || !text.timed))
+        plain = decode_folded_body(plain);
     if (ok && is_converted(out->format)) {
         ok = convert(out->format, plain, &pprof, &out->losses, e);
         out->format = UPLOAD_PPROF;
@@ -510,7 +581,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         ok = err_set(e, ERR_INVALID_ARGUMENT, "--name %.*s: %s has types of its own", STR(o->name),
                      out->format == UPLOAD_JFR ? "a JFR recording" : "a trace of Chrome");
     }
-    if (ok && out->format == UPLOAD_PERF) ok = check_perf(out, plain, e);
+    out->rate_assumed = !text.timed && !o->sample_rate_given && is_timed_name(o);
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {
@@ -518,7 +589,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     } else if (ok && out->format == UPLOAD_OTLP) {
         ok = cli_otlp_make(a, o, plain, out, e);
     } else if (ok) {
-        ok = make_ingest(a, o, service, plain, out, e);
+        ok = make_ingest(a, o, service, plain, text.rate, out, e);
         if (inflated.n) {
             // The request is sent from this memory after we return, so the upload keeps it.
             size_t head = inflated.n - plain.n;

@@ -12,6 +12,11 @@
 #include "model/label.h"
 #include "model/losses.h"
 
+// For cli_say, with the name of the file.
+#define CLI_RATE_ASSUMED                                                                  \
+    "%s: a sample is taken for 10 ms (100 Hz), as the file does not say how long it is; " \
+    "--sample-rate says it"
+
 enum upload_format {
     UPLOAD_AUTO,
     UPLOAD_PPROF,
@@ -47,8 +52,8 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    uint64_t left_out;     // samples of perf script of another event than the first
-    struct losses losses;  // of what was made pprof of
+    bool rate_assumed;     // nothing says how much time a sample stands for: the server takes 10 ms
+    struct losses losses;  // of a file that is made pprof of here, which the server does not see
     const char *path;      // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are

@@ -231,13 +231,13 @@ static bool pprof(struct arena *a, str bytes, const struct decode_options *o, st
 static bool folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                    err *e)
 {
-    return decode_folded(a, bytes, o, out, NULL, e);
+    return decode_folded(a, bytes, o, out, e);
 }
 
 static bool perf(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                  err *e)
 {
-    return decode_perf(a, bytes, o, out, NULL, e);
+    return decode_perf(a, bytes, o, out, e);
 }
 
 static bool jfr(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,

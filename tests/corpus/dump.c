@@ -139,9 +139,9 @@ static bool decode_recording(struct arena *a, str bytes, struct decoded *d, err 
 static bool decode_file(struct arena *a, const char *format, str bytes, struct decoded *d, err *e)
 {
     struct decode_options o = {0};
-    if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, &o, d, NULL, e);
+    if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, &o, d, e);
     if (strcmp(format, "jfr") == 0) return decode_recording(a, bytes, d, e);
-    if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
+    if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, e);
     if (strcmp(format, "legacy") == 0) return decode_legacy(a, bytes, &o, d, e);
     if (strcmp(format, "trie") == 0) return decode_trie(a, bytes, &o, d, e);
     if (strcmp(format, "tree") == 0) return decode_tree(a, bytes, &o, d, e);

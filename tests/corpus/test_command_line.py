@@ -15,15 +15,6 @@ FILES = {name: (form, facts) for name, form, facts in check.inputs()}
 needs_corpus = pytest.mark.skipif(not FILES, reason="no corpus at %s" % check.CORPUS)
 
 
-def in_utf8(facts):
-    """What is no UTF-8 becomes U+FFFD, which is another place in the order of names."""
-    for k in ("top_self", "top_total"):
-        facts[k] = sorted(([re.sub(r"\\x[89a-f][0-9a-f]", "\ufffd", f), v] for f, v in facts[k]), key=lambda row: (-row[1], row[0]))
-
-
-if FILES:
-    in_utf8(FILES["derived/edge.collapsed"][1])
-
 # What the command line does otherwise than a decoder that is called by the name of its format, and why.
 NAMED = {"derived/pprof-unknown-fields.pb": "fields that no profile has tell against pprof where the content is asked, so --format must tell"}
 OTHER_FACTS = {"pprof/dotnet-73-function-ids-0.pb": "names that an agent of .NET lost are repaired, since nobody sends a file again: only sums are those of the facts"}

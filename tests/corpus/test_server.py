@@ -28,6 +28,7 @@ LABELS_PART = {"jfr/dump1.jfr.gz": "jfr/aux/dump1.labels.pb.gz", "jfr/new_spanco
 
 # Samples of CPU become the time that they stand for, which is that of the sample rate; other suffixes of a name are no time.
 CPU_SAMPLE = 10**7
+SAMPLES = {"perf/one-sample.perf.txt": 1, "perf/single-line-stacks.perf.txt": 2}  # of two events, which both count
 SUFFIX = {"tree/diff-left.tree.bin": (".alloc_objects", "memory:alloc_objects:count::", 1)}  # its sum times 10^7 has more than 64 bits
 ONLY = {
     # Cut stacks of Go's heap profiles are mended, and brackets of generic functions left out (3.3, 9).
@@ -55,7 +56,6 @@ REFUSED = {
     "speedscope/invalid-out-of-order-events.json": (422, "event "),
     "otlp/ebpf-corrupted-stack-index.pb": (400, "stack index 1000000000 is out of range"),
     "otlp/ebpf-corrupted-stack-index.json": (400, "stack index 1000000000 is out of range"),
-    "derived/edge.collapsed": (400, "invalid utf8 string hex: "),
 }
 NOTHING = {"jfr/jmc-pid1.jfr"}  # a valid recording without events of a profiler
 # Samples of a type without a period have no name, so they are refused, and the other profiles of the request are stored (5.3).
@@ -242,8 +242,8 @@ def wanted(name):
 
 def of_other(name, form, facts):
     """What the client sends of formats that a server does not know by themselves."""
-    if form == "perf":  # as stacks of stackcollapse-perf.pl, whose frames have no offsets; two files of a sample have no facts about it
-        return {"process_cpu:cpu:nanoseconds:cpu:nanoseconds": {"sum": max(facts["sum"], 1) * CPU_SAMPLE}}
+    if form == "perf":  # as stacks of stackcollapse-perf.pl, whose frames have no offsets; two files have no facts about it
+        return {"process_cpu:cpu:nanoseconds:cpu:nanoseconds": {"sum": (facts["sum"] or SAMPLES[name]) * CPU_SAMPLE}}
     if form == "cpuprofile":  # wall is the time between samples, of which there are no facts but that of all
         return {"wall:samples:count:wall:nanoseconds": scaled(facts, 1), "wall:wall:nanoseconds:wall:nanoseconds": {}}
     if form == "heapprofile":

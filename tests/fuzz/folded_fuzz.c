@@ -10,27 +10,29 @@ static const struct decode_options no_options;
 
 static void print(const struct profile *p, bool with_values, struct buf *out)
 {
+    // The first name may begin with a byte order mark, of which the text had two.
+    buf_byte(out, '\n');
     for (uint32_t i = 0; i < p->sample_count; i++) {
         const struct profile_sample *s = &p->samples[i];
         for (uint32_t k = s->location_count; k-- > 0;) {
             uint32_t location = p->stack_locations[s->first_location + k];
             if (location >= p->location_count) abort();
             buf_str(out, p->functions[p->lines[p->locations[location].first_line].function].name);
-            if (k) buf_byte(out, ';');
+            // At the end too: a name may end in a space, which the end of a line would lose.
+            buf_byte(out, ';');
         }
         if (with_values) {
             buf_byte(out, ' ');
             buf_i64(out, p->values[i]);
         }
-        // A name may end in \r, which a line end without \r would lose.
-        buf_z(out, "\r\n");
+        buf_byte(out, '\n');
     }
 }
 
 static bool decode(struct arena *a, bool folded, str text, struct decoded *d)
 {
     err e = {0};
-    return folded ? decode_folded(a, text, &no_options, d, NULL, &e)
+    return folded ? decode_folded(a, text, &no_options, d, &e)
                   : decode_lines(a, text, &no_options, d, &e);
 }
 
@@ -45,13 +47,10 @@ static void round_trip(bool folded, str text)
     struct decoded d = {0};
     if (decode(&a, folded, text, &d)) {
         print(d.profiles, folded, &one);
-        uint32_t samples = d.profiles->sample_count;
-        bool again = decode(&a, folded, buf_view(&one), &d);
-        // The \r that was added may be the byte that makes a line too long.
-        if (again && d.profiles->sample_count == samples) {
+        if (decode(&a, folded, buf_view(&one), &d)) {
             print(d.profiles, folded, &two);
             if (!str_eq(buf_view(&one), buf_view(&two))) abort();
-        } else if (text.n < 60000) {
+        } else if (!a.exhausted) {
             abort();
         }
     }

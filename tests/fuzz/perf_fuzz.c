@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text of `perf script`: each sample of the profile counts at least one of the text, has the
-// process as a label and perhaps the command, and no two have the same stack, process and command.
-// Written as pprof and read again it is the same.
+// Text of `perf script`: a profile for each event, whose samples count at least one of the text and
+// have perhaps the process and the command as labels; no two have the same stack, process and
+// command. Names are UTF-8. Written as pprof and read again it is the same.
 #include "decode/decode.h"
 #include "decode/perf.h"
 
@@ -45,11 +45,11 @@ static bool same(const struct profile *p, const struct profile_sample *s, const 
 
 static void check(const struct profile *p)
 {
-    CHECK(p->type_count == 1 && p->sample_count > 0);
+    CHECK(p->type_count >= 1 && p->type_count <= 2 && p->sample_count > 0);
     for (uint32_t i = 0; i < p->sample_count; i++) {
         const struct profile_sample *s = &p->samples[i];
         str pid = label_of(p, s, "pid");
-        CHECK(p->values[i] > 0 && s->location_count > 0 && pid.n > 0);
+        CHECK(p->values[(size_t)i * p->type_count] > 0 && s->location_count > 0);
         for (size_t k = 0; k < pid.n; k++)
             CHECK(pid.p[k] >= '0' && pid.p[k] <= '9');
         for (uint32_t k = 0; k < i && i < COMPARED; k++)
@@ -61,7 +61,9 @@ static void compare(const struct profile *p, const struct profile *q)
 {
     CHECK(p->sample_count == q->sample_count);
     for (uint32_t i = 0; i < p->sample_count; i++)
-        CHECK(same(p, &p->samples[i], q, &q->samples[i]) && p->values[i] == q->values[i]);
+        CHECK(same(p, &p->samples[i], q, &q->samples[i]));
+    for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++)
+        CHECK(p->values[i] == q->values[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -72,18 +74,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf pprof;
     struct decoded d = {0};
     struct decoded again = {0};
-    uint64_t of_others = 0;
     err e = {0};
     arena_init(&a, NULL, 256 << 20);
     buf_init(&pprof, NULL, 64 << 20);
     str bytes = str_make(data, size);
     (void)perf_is_script(bytes);
-    if (decode_perf(&a, bytes, &any, &d, &of_others, &e)) {
-        check(d.profiles);
-        // pprof refuses names that are not UTF-8.
-        if (decode_put_pprof(&a, d.profiles, &pprof, &e) &&
-            decode_pprof(&a, buf_view(&pprof), &any, &again, NULL, &e))
-            compare(d.profiles, again.profiles);
+    bool ok = decode_perf(&a, bytes, &any, &d, &e);
+    if (ok) CHECK(d.count > 0);
+    for (size_t i = 0; ok && i < d.count; i++) {
+        check(&d.profiles[i]);
+        buf_clear(&pprof);
+        ok = decode_put_pprof(&a, &d.profiles[i], &pprof, &e);
+        if (!ok) break;
+        if (decode_pprof(&a, buf_view(&pprof), &any, &again, NULL, &e))
+            compare(&d.profiles[i], again.profiles);
+        else
+            CHECK(e.code == ERR_RESOURCE_EXHAUSTED);
     }
     buf_release(&pprof);
     arena_release(&a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// speedscope's JSON: what decodes has rows that exist and no negative value, and decodes to as many
+// speedscope's JSON: what decodes has rows that exist and no value of 0, and decodes to as many
 // samples again.
 #include "decode/decode.h"
 
@@ -13,7 +13,7 @@ static uint64_t samples_of(const struct decoded *d)
         const struct profile *p = &d->profiles[i];
         n += p->sample_count;
         for (uint32_t k = 0; k < p->sample_count; k++)
-            if (p->values[k] <= 0) abort();
+            if (p->values[k] == 0) abort();
         for (uint32_t k = 0; k < p->stack_location_count; k++)
             if (p->stack_locations[k] >= p->location_count) abort();
     }

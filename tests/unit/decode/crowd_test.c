@@ -29,7 +29,7 @@ static void names_of_collapsed_text_do_not_crowd(void **state)
     }
     struct decoded d = {0};
     map_looked = 0;
-    assert_ok(decode_folded(&a, buf_view(&text), &no_options, &d, NULL, e));
+    assert_ok(decode_folded(&a, buf_view(&text), &no_options, &d, e));
     assert_int_equal(d.profiles->function_count, CROWD);
     if (map_looked > CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
     buf_release(&text);
@@ -53,7 +53,7 @@ static void stacks_of_a_script_do_not_crowd(void **state)
         rows++;
     }
     map_looked = 0;
-    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, NULL, e));
+    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, e));
     if (map_looked > CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
     buf_release(&text);
     arena_release(&a);
@@ -75,7 +75,7 @@ static void commands_of_a_script_do_not_crowd(void **state)
         buf_z(&text, " 77 12.5: 1 cycles:\n\t12 f (/a)\n\n");
     }
     map_looked = 0;
-    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, NULL, e));
+    assert_ok(decode_perf(&a, buf_view(&text), &no_options, &d, e));
     assert_int_equal(d.profiles->sample_count, CROWD);
     assert_int_equal(d.profiles->function_count, 2);
     // Two tables: of samples, and of frames, which each sample asks for two.

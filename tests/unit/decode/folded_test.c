@@ -35,35 +35,48 @@ static const char *stacks_of(const struct profile *p)
 static const struct {
     const char *name;
     const char *text;
-    const char *stacks;  // NULL: refused
+    const char *stacks;  // or the refusal, behind a '!'
+    uint64_t bad_lines;
 } folded[] = {
-    {"two lines", "a;b 1\na;c 2\n", "a;b=1 a;c=2 "},
-    {"no final line end", "a;b 1\na;c 2", "a;b=1 a;c=2 "},
-    {"CR LF", "a;b 1\r\na;c 2\r\n", "a;b=1 a;c=2 "},
-    {"empty text", "", ""},
-    {"blank lines", "\n\na 1\n\n", "a=1 "},
-    {"line without a space", "nospace\na 1\n", "a=1 "},
-    {"spaces in frames", "operator new (x);b c 3\n", "operator new (x);b c=3 "},
-    {"leading space", " a;b 1\n", " a;b=1 "},
-    {"empty frames", ";;x 2\n", ";;x=2 "},
-    {"empty stack", " 7\n", "=7 "},
-    {"same stack twice", "a 1\na 1\n", "a=1 a=1 "},
-    {"recursion", "a;a;a 2\n", "a;a;a=2 "},
-    {"zero", "a 0\n", "a=0 "},
-    {"negative", "a -5\n", "a=-5 "},
-    {"plus", "a +5\n", "a=5 "},
-    {"largest", "a 9223372036854775807\n", "a=9223372036854775807 "},
-    {"too large", "a 9223372036854775808\n", NULL},
-    {"no number", "a b\n", NULL},
-    {"fraction", "a;b 1.5\n", NULL},
-    {"trailing space", "a;b 1 \n", NULL},
-    {"hexadecimal", "a 0x10\n", NULL},
-    {"a head of comments", "# command: x -d 5\n#\r\n# py-spy 0.3.14\na;b 3\n", "a;b=3 "},
-    {"nothing but a head", "# samples: 12", ""},
-    {"a frame with a number sign", "#1;b 3\n", "#1;b=3 "},
-    {"a number sign behind stacks", "a 1\n# x 2\n", "a=1 # x=2 "},
-    {"a fault behind a head", "# x\na b\n", NULL},
-    {"bytes that are no UTF-8", "\xff\xfe 4\n", "\xff\xfe=4 "},
+    {"two lines", "a;b 1\na;c 2\n", "a;b=1 a;c=2 ", 0},
+    {"no final line end", "a;b 1\na;c 2", "a;b=1 a;c=2 ", 0},
+    {"CR LF", "a;b 1\r\na;c 2\r\n", "a;b=1 a;c=2 ", 0},
+    {"empty text", "", "", 0},
+    {"blank lines", "\n\na 1\n \r\n\n", "a=1 ", 0},
+    {"line without a space", "nospace\na 1\n", "a=1 ", 1},
+    {"spaces in frames", "operator new (x);b c 3\n", "operator new (x);b c=3 ", 0},
+    {"leading space", " a;b 1\n", " a;b=1 ", 0},
+    {"empty frames", ";;x 2\na;;b 3\n", "[unknown];[unknown];x=2 a;[unknown];b=3 ", 0},
+    {"a separator at the end", "a;b; 5\na;b;; 2\n", "a;b=5 a;b;[unknown]=2 ", 0},
+    {"nothing but a separator", "; 5\n", "[unknown]=5 ", 0},
+    {"empty stack", " 7\n", "[unknown]=7 ", 0},
+    {"same stack twice", "a 1\na 1\n", "a=1 a=1 ", 0},
+    {"recursion", "a;a;a 2\n", "a;a;a=2 ", 0},
+    {"zero", "a 0\n", "a=0 ", 0},
+    {"negative", "a -5\n", "a=-5 ", 0},
+    {"plus", "a +5\n", "a=5 ", 0},
+    {"largest", "a 9223372036854775807\n", "a=9223372036854775807 ", 0},
+    {"too large", "b 1\na 9223372036854775808\n", "b=1 ", 1},
+    {"too large alone", "a 9223372036854775808\n", "!line 1: bad count", 0},
+    {"no number", "x 1\na b\nc 2\n", "x=1 c=2 ", 1},
+    {"no number anywhere", "\na b\nc d\n", "!line 2: bad count: \"a b\"", 0},
+    {"no count anywhere", "nospace\n", "!line 1: no count behind a space: \"nospace\"", 0},
+    // 1.5 + 2.25 + 0.25 = 4
+    {"fractions", "a;b 1.5\nc 2.25\nd 0.25\n", "a;b=2 c=2 d=0 ", 0},
+    {"exponent", "a;b 1.2e3\n", "a;b=1200 ", 0},
+    {"negative fractions", "a -1.5\nb -1.5\n", "a=-2 b=-1 ", 0},
+    {"fraction too large", "a 1\nb 1e300\n", "a=1 ", 1},
+    {"trailing space", "a;b 1 \t\r\n", "a;b=1 ", 0},
+    {"tab", "a;b\t1\n", "a;b=1 ", 0},
+    {"tab and space", "a;b \t1\n", "a;b =1 ", 0},
+    {"hexadecimal", "b 1\na 0x10\n", "b=1 ", 1},
+    {"a head of comments", "# command: x -d 5\n#\r\n# py-spy 0.3.14\na;b 3\n", "a;b=3 ", 0},
+    {"nothing but a head", "# samples: 12", "", 0},
+    {"a frame with a number sign", "#1;b 3\n", "#1;b=3 ", 0},
+    {"a comment behind stacks", "a 1\n# x 2\nb 3\n", "a=1 b=3 ", 1},
+    {"a fault behind a head", "# x\na b\n", "!line 2: bad count: \"a b\"", 0},
+    {"bytes that are no UTF-8", "a\xff\xfe 4\n", "a\xef\xbf\xbd\xef\xbf\xbd=4 ", 0},
+    {"byte order mark", "\xef\xbb\xbfm;a 5\nm;b 7\n", "m;a=5 m;b=7 ", 0},
 };
 
 static void folded_reads_the_count_behind_the_last_space(void **state)
@@ -76,13 +89,121 @@ static void folded_reads_the_count_behind_the_last_space(void **state)
         str text = str_make(tail_guard(folded[i].text, n), n);
         struct decoded d = {0};
         err e = {0};
-        bool cut = true;
-        bool ok = decode_folded(&a, text, &no_options, &d, &cut, &e);
-        if (ok != (folded[i].stacks != NULL) || cut) fail_msg("%s: %s", folded[i].name, e.msg);
-        if (ok && strcmp(stacks_of(d.profiles), folded[i].stacks) != 0) {
+        bool refused = folded[i].stacks[0] == '!';
+        bool ok = decode_folded(&a, text, &no_options, &d, &e);
+        if (ok == refused || (refused && !strstr(e.msg, folded[i].stacks + 1)))
+            fail_msg("%s: %s", folded[i].name, e.msg);
+        if (ok && (strcmp(stacks_of(d.profiles), folded[i].stacks) != 0 ||
+                   d.profiles->losses.count[LOSS_BAD_LINE] != folded[i].bad_lines)) {
             fail_msg("%s: %s", folded[i].name, stacks_of(d.profiles));
         }
         if (!ok) assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+        arena_release(&a);
+    }
+}
+
+static void names_that_are_mended_are_counted(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(decode_folded(&a, S("m;\xff 1\nm;\xc3\xa4;\x80 2\n 3\n"), &no_options, &d, e));
+    assert_int_equal(d.profiles->losses.count[LOSS_BAD_TEXT], 2);
+    assert_int_equal(d.profiles->losses.count[LOSS_UNKNOWN_STACK], 1);
+    arena_release(&a);
+}
+
+#define WIDE                   \
+    "m\0;\0a\0 \0"             \
+    "5\0\n\0\x3d\xd8\0\xde \0" \
+    "2\0\n\0"
+
+static const struct {
+    const char *name;
+    str text;
+    const char *stacks;  // or the refusal, behind a '!'
+} wide[] = {
+    {"little endian", S_INIT("\xff\xfe" WIDE), "m;a=5 \xf0\x9f\x98\x80=2 "},
+    {"big endian",
+     S_INIT("\xfe\xff\0m\0;\0a\0 \0"
+            "5"),
+     "m;a=5 "},
+    {"half of a pair",
+     S_INIT("\xfe\xff\xd8\x3d\0 \0"
+            "5"),
+     "\xef\xbf\xbd=5 "},
+    {"half a unit",
+     S_INIT("\xfe\xff\0m\0 \0"
+            "5\0\n\0"),
+     "!line 2"},
+    {"nothing", S_INIT("\xff\xfe"), ""},
+    {"UTF-32", S_INIT("\xff\xfe\0\0m\0\0\0"), "!text in UTF-32"},
+    {"UTF-32, big endian", S_INIT("\0\0\xfe\xff\0\0\0m"), "!text in UTF-32"},
+};
+
+static void text_in_utf16_is_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(wide); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 1 << 20);
+        str text = str_make(tail_guard(wide[i].text.p, wide[i].text.n), wide[i].text.n);
+        struct decoded d = {0};
+        err e = {0};
+        const char *want = wide[i].stacks;
+        bool ok = decode_folded(&a, text, &no_options, &d, &e);
+        bool half = ok && d.profiles->losses.count[LOSS_BAD_LINE] == 1;
+        bool good = want[0] == '!' ? half || (!ok && strstr(e.msg, want + 1))
+                                   : ok && strcmp(stacks_of(d.profiles), want) == 0;
+        if (!good) fail_msg("%s: %s", wide[i].name, ok ? stacks_of(d.profiles) : e.msg);
+        arena_release(&a);
+    }
+}
+
+static const struct {
+    const char *head;
+    int64_t period;
+} rates[] = {
+    {"# interval 5ms\n", 5000000},
+    {"# interval: 5 ms\n", 5000000},
+    {"# INTERVAL=250us\r\n", 250000},
+    {"# Interval: 100\n", 0},  // of what?
+    {"# async-profiler 4.1 event=cpu,interval=1000000ns\n", 1000000},
+    {"# command: py-spy record --rate 200 --pid 7\n", 5000000},
+    {"# sample rate: 199\n", 5025125},
+    {"# sample_rate=1000 Hz\n", 1000000},
+    {"# sampling-rate 50Hz\n", 20000000},
+    {"# frequency: 99\n", 10101010},
+    {"# error rate: 7\n", 0},
+    {"# rate: 7 MB\n", 0},
+    {"# rate: 0\n", 0},
+    {"# rate: 1e300\n", 0},
+    {"# period: 10ms\n# rate 50\n", 10000000},
+    {"# retention period: 10ms\n", 0},
+    {"# pirate 7\n", 0},
+    {"# austin: 3.6.0\n# interval: 100\n# mode: wall\n", 1000},
+    {"# austin: 3.6.0\n# interval: 100\n# mode: memory\n", 0},
+    {"", 0},
+};
+
+static void a_head_states_the_rate(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rates); i++) {
+        struct arena a;
+        struct decoded d = {0};
+        arena_init(&a, NULL, 1 << 20);
+        str text = arena_printf(&a, "%sa;b 7\n# interval 3ms\n", rates[i].head);
+        assert_ok(decode_folded(&a, text, &no_options, &d, e));
+        if (d.profiles->period != rates[i].period)
+            fail_msg("%s: %lld", rates[i].head, (long long)d.profiles->period);
+        assert_int_equal(d.profiles->period_type.type.n != 0, rates[i].period != 0);
+        assert_int_equal(d.profiles->values[0], 7);
+        // What is asked for counts more than what the file says.
+        struct decode_options o = {.sample_rate = 10};
+        assert_ok(decode_folded(&a, text, &o, &d, e));
+        assert_int_equal(d.profiles->period, 100000000);
         arena_release(&a);
     }
 }
@@ -93,7 +214,7 @@ static void folded_shares_functions_of_equal_name(void **state)
     struct arena a;
     arena_init(&a, NULL, 1 << 20);
     struct decoded d = {0};
-    assert_ok(decode_folded(&a, S("a;b 1\nb;a 2\na;c 3\n"), &no_options, &d, NULL, e));
+    assert_ok(decode_folded(&a, S("a;b 1\nb;a 2\na;c 3\n"), &no_options, &d, e));
     assert_int_equal(d.profiles->function_count, 3);
     assert_int_equal(d.profiles->location_count, 3);
     assert_true(str_is(d.profiles->types[0].type, "samples"));
@@ -115,28 +236,22 @@ static str with_long_line(struct buf *b, size_t n, bool last)
     return buf_view(b);
 }
 
-static void folded_ends_at_a_line_of_64_kib(void **state)
+static void long_lines_are_read_as_others(void **state)
 {
     (void)state;
-    const struct {
-        size_t n;
-        bool last;
-        uint32_t samples;
-    } cases[] = {{65535, false, 3}, {65536, false, 1}, {65535, true, 2}, {65536, true, 1}};
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    static const size_t sizes[] = {65535, 65536, 65537, 200000};
+    for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
         struct buf b;
-        str text = with_long_line(&b, cases[i].n, cases[i].last);
+        bool last = i % 2;
+        str text = with_long_line(&b, sizes[i / 2], last);
         struct arena a;
         arena_init(&a, NULL, 1 << 20);
         struct decoded d = {0};
-        bool cut = false;
-        assert_ok(decode_folded(&a, text, &no_options, &d, &cut, e));
-        assert_int_equal(d.profiles->sample_count, cases[i].samples);
-        assert_int_equal(cut, cases[i].n > 65535);
-        err e = {0};
-        bool ok = decode_lines(&a, text, &no_options, &d, &e);
-        assert_int_equal(ok, cases[i].n <= 65535);
-        if (!ok) assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+        assert_ok(decode_folded(&a, text, &no_options, &d, e));
+        assert_int_equal(d.profiles->sample_count, last ? 2 : 3);
+        assert_int_equal(d.profiles->values[1], 9);
+        assert_ok(decode_lines(&a, text, &no_options, &d, e));
+        assert_int_equal(d.profiles->sample_count, last ? 2 : 3);
         arena_release(&a);
         buf_release(&b);
     }
@@ -150,13 +265,14 @@ static void folded_reads_a_stack_of_a_whole_line(void **state)
     for (int i = 0; i < 65533; i++) {
         buf_byte(&b, ';');
     }
+    buf_byte(&b, 'x');
     buf_z(&b, " 1");
     struct arena a;
     arena_init(&a, NULL, 4 << 20);
     struct decoded d = {0};
-    assert_ok(decode_folded(&a, buf_view(&b), &no_options, &d, NULL, e));
+    assert_ok(decode_folded(&a, buf_view(&b), &no_options, &d, e));
     assert_int_equal(d.profiles->samples[0].location_count, 65534);
-    assert_int_equal(d.profiles->function_count, 1);
+    assert_int_equal(d.profiles->function_count, 2);
     arena_release(&a);
     buf_release(&b);
 }
@@ -181,9 +297,9 @@ static void folded_keeps_to_the_size_given(void **state)
     arena_init(&a, NULL, 1 << 20);
     struct decoded d = {0};
     struct decode_options o = {.inflated_max = 5};
-    assert_ok(decode_folded(&a, S("a;b 1"), &o, &d, NULL, e));
+    assert_ok(decode_folded(&a, S("a;b 1"), &o, &d, e));
     err e = {0};
-    assert_false(decode_folded(&a, S("a;b 12"), &o, &d, NULL, &e));
+    assert_false(decode_folded(&a, S("a;b 12"), &o, &d, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
     arena_release(&a);
 }
@@ -196,7 +312,7 @@ static bool decode_some(void *arg, err *e)
     struct arena a;
     arena_init(&a, &budget, 1 << 20);
     struct decoded d = {0};
-    bool ok = decode_folded(&a, S("a;b 1\nc;d;e 2\nf 3\n"), &no_options, &d, NULL, e);
+    bool ok = decode_folded(&a, S("a;b 1\nc;d;e 2\nf 3\n"), &no_options, &d, e);
     arena_release(&a);
     assert_int_equal(budget.used, 0);
     return ok;
@@ -213,7 +329,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folded_reads_the_count_behind_the_last_space),
         cmocka_unit_test(folded_shares_functions_of_equal_name),
-        cmocka_unit_test(folded_ends_at_a_line_of_64_kib),
+        cmocka_unit_test(long_lines_are_read_as_others),
+        cmocka_unit_test(names_that_are_mended_are_counted),
+        cmocka_unit_test(text_in_utf16_is_read),
+        cmocka_unit_test(a_head_states_the_rate),
         cmocka_unit_test(folded_reads_a_stack_of_a_whole_line),
         cmocka_unit_test(lines_are_a_sample_each),
         cmocka_unit_test(folded_keeps_to_the_size_given),

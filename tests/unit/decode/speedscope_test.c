@@ -32,7 +32,16 @@ static const struct {
              EVENT("O", "1", "0") "," EVENT("O", "3", "1") "," EVENT("C", "4",
                                                                      "1") "," EVENT("C", "9", "0")),
      "two count: a=2 a;b=1 a=5 "},
-    {EVENTED("none", EVENT("O", "1", "0") "," EVENT("O", "3", "1")), "two count: a=2 "},
+    // Frames that stay open end with the profile, at 9.
+    {EVENTED("none", EVENT("O", "1", "0") "," EVENT("O", "3", "1")),
+     "two count: a=2 a;b=6 unclosed_frame=2 "},
+    {EVENTED("milliseconds", EVENT("O", "0", "0") "," EVENT("O", "1.5", "1")),
+     "two nanoseconds: a=1500000 a;b=7500000 unclosed_frame=2 "},
+    {EVENTED("none", EVENT("O", "1", "0") "," EVENT("C", "20", "0") "," EVENT("O", "21", "1")),
+     "two count: a=19 unclosed_frame=1 "},
+    {EVENTED("none", EVENT("O", "-5", "0") "," EVENT("C", "-1", "0")), "two count: a=4 "},
+    {EVENTED("none", EVENT("O", "1", "7") "," EVENT("C", "3", "7")),
+     "two count: [unknown]=2 unknown_frame=1 "},
     // Rounded at both ends: the parts add up to 2 and not to 4 or 0.
     {EVENTED("nanoseconds", EVENT("O", "0", "0") "," EVENT("O", "0.5", "1") "," EVENT(
                                 "C", "1.5", "1") "," EVENT("C", "2", "0")),
@@ -40,12 +49,19 @@ static const struct {
     {SAMPLED("none", "[[0]]", "[1]") "," SAMPLED("bytes", "[[1]]", "[2]"),
      "one count: a=1 one bytes: b=2 "},
     {SAMPLED("parsecs", "[[0]]", "[1]"), "!unknown unit \"parsecs\""},
-    {SAMPLED("none", "[[0]]", "[-1]"), "!negative weight"},
-    {SAMPLED("none", "[[0]]", "[1,2]"), "!1 samples and 2 weights"},
-    {SAMPLED("none", "[[3]]", "[1]"), "!frame 3 does not exist; there are 3"},
-    {SAMPLED("none", "[[-1]]", "[1]"), "!frame -1 does not exist"},
-    {SAMPLED("none", "[[0.5]]", "[1]"), "!frame 0.5 does not exist"},
-    {SAMPLED("none", "[[4294967296]]", "[1]"), "!does not exist"},
+    {SAMPLED("none", "[[0],[0]]", "[-1,3]"), "one count: a=-1 a=3 "},
+    {SAMPLED("none", "[[0]]", "[1,2]"), "one count: a=1 [unknown]=2 unknown_stack=1 "},
+    {SAMPLED("none", "[[0],[1],[1]]", "[1]"), "one count: a=1 bad_sample=2 "},
+    {SAMPLED("none", "[[0,3],[1]]", "[1,2]"), "one count: a;[unknown]=1 b=2 unknown_frame=1 "},
+    {SAMPLED("none", "[[-1]]", "[1]"), "one count: [unknown]=1 unknown_frame=1 "},
+    {SAMPLED("none", "[[0.5,0.5]]", "[1]"), "one count: [unknown];[unknown]=1 unknown_frame=1 "},
+    {SAMPLED("none", "[[4294967296]]", "[1]"), "one count: [unknown]=1 unknown_frame=1 "},
+    {"{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[0],[0,1]]}", " count: a=1 a;b=1 "},
+    {"{\"type\":\"sampled\",\"unit\":\"seconds\",\"samples\":[[0]]}",
+     "!samples in seconds without weights"},
+    {"{\"type\":\"sampled\",\"unit\":\"seconds\",\"samples\":[]}", " nanoseconds: "},
+    // The sum is that of the file: 4 * 0.4 ns.
+    {SAMPLED("nanoseconds", "[[0],[0],[1],[1]]", "[0.4,0.4,0.4,0.4]"), "one nanoseconds: a=1 b=1 "},
     {SAMPLED("seconds", "[[0]]", "[1e300]"), "!does not fit 64 bits"},
     {SAMPLED("none", "[[0]]", "[1e999]"), "!finite number"},
     {SAMPLED("none", "[[0]]", "[\"1\"]"), "!a number"},
@@ -78,6 +94,10 @@ static void put(struct buf *b, const struct decoded *d)
             }
             buf_printf(b, "=%lld ", (long long)p->values[k]);
         }
+        for (int k = 0; k < LOSS_COUNT; k++) {
+            unsigned long long n = p->losses.count[k];
+            if (n) buf_printf(b, "%s=%llu ", loss_name((enum loss)k), n);
+        }
     }
 }
 
@@ -104,6 +124,38 @@ static void profiles_become_stacks(void **state)
         buf_release(&text);
         arena_release(&a);
     }
+}
+
+static void text_is_read_in_other_encodings(void **state)
+{
+    (void)state;
+    const char *text = HEAD SAMPLED("none", "[[0]]", "[5]") TAIL;
+    struct arena a;
+    struct buf marked;
+    struct buf wide;
+    struct buf bad;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&marked, NULL, 1 << 16);
+    buf_init(&wide, NULL, 1 << 16);
+    buf_init(&bad, NULL, 1 << 16);
+    buf_printf(&marked, "\xef\xbb\xbf%s", text);
+    buf_z(&wide, "\xfe\xff");
+    for (const char *c = text; *c; c++) {
+        buf_byte(&wide, 0);
+        buf_byte(&wide, (unsigned char)*c);
+    }
+    buf_printf(&bad, "%s%s],\"shared\":{\"frames\":[{\"name\":\"\xff\"}]}}", HEAD,
+               SAMPLED("none", "[[0]]", "[5]"));
+    struct buf *all[] = {&marked, &wide, &bad};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        assert_ok(decode(&a, all[i], &d, e));
+        assert_int_equal(d.profiles->values[0], 5);
+        assert_int_equal(d.profiles->losses.count[LOSS_BAD_TEXT], i == 2);
+        buf_release(all[i]);
+    }
+    assert_true(str_is(d.profiles->functions[0].name, "\xef\xbf\xbd"));
+    arena_release(&a);
 }
 
 static void every_cut_is_refused(void **state)
@@ -162,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_become_stacks),
+        cmocka_unit_test(text_is_read_in_other_encodings),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(another_schema_is_refused),
         cmocka_unit_test(deep_stacks_end_at_the_cap),

@@ -112,8 +112,7 @@ static const str folded = S_INIT("main;run;step 5\nmain;run 1\n\nbad\nmain;idle;
 static bool read_folded(struct torture_bench *b, void *arg, err *e)
 {
     struct decoded d = {0};
-    bool cut = false;
-    if (!decode_folded(&b->arena, *(str *)arg, &options, &d, &cut, e)) return false;
+    if (!decode_folded(&b->arena, *(str *)arg, &options, &d, e)) return false;
     print(&d, &b->out);
     return true;
 }
@@ -171,6 +170,13 @@ static struct document documents[] = {
     {decode_cpuprofile, S_INIT(CPUPROFILE)},
     {decode_chrome, S_INIT(TRACE)},
     {decode_legacy, S_INIT(LEGACY)},
+    {decode_perf,
+     S_INIT("a 7 1.5: 9 cpu-clock:\n\t12 f (/a)\nb 8 1.5: 3 faults:\n\t12 \xff (/a)\n")},
+    {decode_folded, S_INIT("\xff\xfe"
+                           "a\0;\0b\0 \0"
+                           "1\0\n\0")},
+    {decode_folded, S_INIT("a;\xff 1\n")},
+    {decode_cpuprofile, S_INIT("\xef\xbb\xbf{\"\xff\":1,\"samples\":[2,1],\"timeDeltas\":[5,-2]}")},
 };
 
 #define FLAMEBEARER                                                                         \
@@ -359,7 +365,12 @@ static void decoders_survive(void **state)
         {.name = "decode.tree", .make = read_document, .arg = &documents[1]},
         {.name = "decode.speedscope", .make = read_document, .arg = &documents[2]},
         {.name = "decode.cpuprofile", .make = read_document, .arg = &documents[3]},
-        {.name = "decode.legacy", .make = read_document, .arg = &documents[4]},
+        {.name = "decode.chrome", .make = read_document, .arg = &documents[4]},
+        {.name = "decode.legacy", .make = read_document, .arg = &documents[5]},
+        {.name = "decode.perf", .make = read_document, .arg = &documents[6]},
+        {.name = "decode.utf16", .make = read_document, .arg = &documents[7]},
+        {.name = "decode.mended", .make = read_document, .arg = &documents[8]},
+        {.name = "decode.mended_json", .make = read_document, .arg = &documents[9]},
         {.name = "decode.jfr", .make = read_jfr, .arg = &jfr},
         {.name = "decode.jfr_gzip", .make = read_jfr, .arg = &jfr_gzip},
         {.name = "decode.folded", .make = read_folded, .arg = &text},

@@ -8,7 +8,7 @@ static struct profile *folded(struct arena *a, const char *text)
 {
     static struct profile none;
     struct decoded d = {&none, 0};
-    assert_ok(decode_folded(a, str_of(text), &(struct decode_options){0}, &d, NULL, e));
+    assert_ok(decode_folded(a, str_of(text), &(struct decode_options){0}, &d, e));
     return d.profiles;
 }
 
@@ -31,12 +31,15 @@ static const struct {
     {"app.mutex_count", "app", "mutex:contentions:count::", 100, 2},
     {"app.exceptions", "app", "exceptions:samples:count::", 100, 2},
     {"app.bytes", "app", "memory:samples:bytes::", 100, 2},
-    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 0},
     {"shop 2.1", "shop 2.1", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
     {"example.org/shop", "example.org/shop", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100,
      20000000},
     {"Acme.Shop", "Acme.Shop", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
     {"shop 2.1.alloc_space", "shop 2.1", "memory:alloc_space:bytes::", 100, 2},
+    {"app.none", "app", "samples:samples:count::", 100, 2},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 2},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", INGEST_RATE_OF_FILE,
+     20000000},
     {"app.foo", NULL, "", 100, 0},
     {"app.", NULL, "", 100, 0},
 };
@@ -48,6 +51,8 @@ static void check_applied(struct arena *a, size_t i, const struct ingest_type *t
     str id =
         arena_printf(a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t->name), STR(p->types[0].type),
                      STR(p->types[0].unit), STR(p->period_type.type), STR(p->period_type.unit));
+    bool assumed = types[i].rate == INGEST_RATE_OF_FILE;
+    assert_int_equal(p->losses.count[LOSS_ASSUMED_RATE], assumed);
     if (!str_is(id, types[i].id)) fail_msg("%s: %.*s", types[i].app, STR(id));
     assert_true(str_is(t->app, types[i].rest));
     assert_int_equal(p->values[0], types[i].value);
