@@ -90,8 +90,11 @@ static void check_selector(struct answer *a, str text)
 
 static void check_parameters(struct answer *a, str url_query_)
 {
-    int64_t from = render_time(a, url_query_, "from");
-    int64_t until = render_time(a, url_query_, "until");
+    int64_t from = 0;
+    int64_t until = 0;
+    err e = {0};
+    if (!render_time(a, url_query_, "from", &from, &e)) return;
+    if (!render_time(a, url_query_, "until", &until, &e)) return;
     struct timeline t = timeline_of(MIN(from, until), MAX(from, until));
     if (t.step_s <= 0 || t.slots > SLOTS_MAX) abort();
     if (timeline_first_ns(&t) > INT64_MAX - timeline_step_ns(&t)) abort();

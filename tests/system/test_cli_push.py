@@ -247,7 +247,7 @@ def test_perf_data_is_read_by_perf(url, perf):
     said = run("push", "-", "--format", "perf.data", "-l", "service_name=" + stdin, "--sample-rate", "0", data=(perf / "perf.data").read_bytes().decode(), url=url)
     assert said.returncode == 0, said
     for service in (name, stdin):
-        assert sorted(ok("query", "-s", service, "-F", "folded", url=url).splitlines()) == stacks
+        assert sorted(ok("query", "process_cpu:samples:count::", "-s", service, "-F", "folded", url=url).splitlines()) == stacks
     assert sorted(ok("convert", str(perf / "perf.data"), "-", "--to", "folded").splitlines()) == stacks
     for command in (["push", str(perf / "bad.data")], ["top", str(perf / "bad.data")]):
         said = fails(1, *command, url=url)

@@ -87,7 +87,8 @@ static void text_goes_through_ingest(void **state)
         struct upload_options o = {.labels = ls,
                                    .label_count = COUNT(ls),
                                    .now_ns = 7,
-                                   .sample_rate = 100};
+                                   .sample_rate = 100,
+                                   .sample_rate_given = true};
         struct upload u;
         err e = {0};
         bool ok = upload_make(&a, &o, S("x"), S("a;b 1\n"), &u, &e);
