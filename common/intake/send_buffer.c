@@ -496,14 +496,15 @@ static bool choose_batch(struct packing *x, const struct split_group *g, err *e)
     return x->batch->lexicon || begin_stacks(x, &x->batch->symbols, NULL, e);
 }
 
-// Whether the values of all samples have a sum in 64 bits; they are not negative, so then those of
-// every series and stack have one too.
+// Whether the values of all samples have a sum in 64 bits: those above 0 and those below each by
+// themselves, so that those of every series and stack have one too.
 static bool sums_fit(const struct profile *p, err *e)
 {
     for (uint32_t t = 0; t < p->type_count; t++) {
-        int64_t sum = 0;
+        int64_t sums[2] = {0};
         for (uint32_t i = 0; i < p->sample_count; i++) {
-            if (sum_add(&sum, p->values[(size_t)i * p->type_count + t])) continue;
+            int64_t value = p->values[(size_t)i * p->type_count + t];
+            if (sum_add(&sums[value < 0], value)) continue;
             return err_set(e, ERR_OUT_OF_RANGE,
                            "the sum of the values of %.*s does not fit 64 bits",
                            STR(text_shown(p->types[t].type)));

@@ -24,8 +24,8 @@ struct type_columns_room {
 bool type_columns_room_init(struct type_columns_room *r, struct arena *a, uint32_t type_count,
                             uint32_t rows, uint32_t columns, err *e) MUST_CHECK;
 
-// `rows` are samples of the profile that `to` maps; their values are not negative. Takes a part of
-// the room. Fails with out_of_range or resource_exhausted.
+// `rows` are samples of the profile that `to` maps. Takes a part of the room. Fails with
+// out_of_range or resource_exhausted.
 bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
                        struct stack_rows *to, const uint32_t *rows, uint32_t n, err *e) MUST_CHECK;
 
