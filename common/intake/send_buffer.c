@@ -311,7 +311,7 @@ static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, s
     if (!r->spans) return arena_fail(x->o->a, e);
     for (uint32_t i = 0; i < s->count; i++) {
         // A span need not have a value of each type: such a part would be an empty vector.
-        if (s->columns[i].totals[type] == 0) continue;
+        if (type_columns_is_zero(&s->columns[i], type)) continue;
         assert(r->span_count < s->count);
         struct span_part *part = &r->spans[r->span_count++];
         part->span_id = s->origins[i].span_id;
@@ -423,7 +423,7 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->p->type_count; i++) {
         uint32_t type = x->types[i];
-        if (c.totals[type] == 0) continue;  // its samples are all zero: not stored
+        if (type_columns_is_zero(&c, type)) continue;  // not stored
         struct record r = {0};
         uint32_t row = x->batch->batch.record_count;
         r.sibling = sibling_of(&c, type, bases, n, &r.factor);

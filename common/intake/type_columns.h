@@ -34,6 +34,9 @@ static inline int64_t type_columns_value(const struct type_columns *c, uint32_t 
     return c->sums[(size_t)i * c->type_count + type];
 }
 
+// Whether all sums of `type` are 0.
+bool type_columns_is_zero(const struct type_columns *c, uint32_t type);
+
 // Whether each sum of `type` is the same multiple, not 0, of that of `base`; *factor is the
 // multiple.
 bool type_columns_multiple(const struct type_columns *c, uint32_t type, uint32_t base,

@@ -15,6 +15,7 @@ struct layout {
     const struct tree *sides[2];
     size_t side_count;
     uint32_t *names;  // of each node, its number
+    uint32_t *flat;   // scratch: children without width
     struct buf *out;
 };
 
@@ -78,12 +79,20 @@ static bool overflow(err *e)
 
 // A bar lies within that of its parent, as clients expect. Where values are negative, a node's
 // total may be less than 0, or more than its parent has room for: then the bar is narrower than its
-// value. Selves are written as they are, so that they add up to the total in any case.
+// value. A bar without width is the last among its siblings and has none above it, or clients could
+// take it and those for another's: its self is the total of all that it stands for. So selves add
+// up to the total in any case.
 struct bar {
     uint32_t node;
     int64_t x[2];      // left edge on each side
     int64_t width[2];  // the total, where no value is negative
 };
+
+static bool is_flat(const struct bar *b)
+{
+    // The root has no siblings.
+    return b->node != 0 && b->width[0] == 0 && b->width[1] == 0;
+}
 
 // A value as a part of what is left.
 static int64_t fit(int64_t value, int64_t left)
@@ -104,7 +113,7 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
         if (__builtin_add_overflow(b->x[s], b->width[s], &ends[s])) return overflow(e);
         n += varint_put(bytes + n, (uint64_t)gap);
         n += varint_put(bytes + n, (uint64_t)b->width[s]);
-        n += varint_put(bytes + n, (uint64_t)node->self);
+        n += varint_put(bytes + n, (uint64_t)(is_flat(b) ? node->total : node->self));
     }
     n += varint_put(bytes + n, l->names[b->node]);
     buf_put(l->out, bytes, n);
@@ -124,23 +133,33 @@ static void queue_children(const struct layout *l, struct bar *bars, const struc
         left[s] = b->width[s] - own;
     }
     const struct tree_node *nodes = l->sides[0]->nodes;
+    uint32_t flat = 0;
     for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
         next.node = c;
         for (size_t s = 0; s < l->side_count; s++)
             next.width[s] = fit(l->sides[s]->nodes[c].total, left[s]);
         assert(*queued < l->sides[0]->count);  // a tree has no node twice
-        bars[(*queued)++] = next;
+        if (is_flat(&next))
+            l->flat[flat++] = c;
+        else
+            bars[(*queued)++] = next;
         for (size_t s = 0; s < l->side_count; s++) {
             next.x[s] += next.width[s];
             left[s] -= next.width[s];
         }
+    }
+    for (uint32_t i = 0; i < flat; i++) {
+        next.node = l->flat[i];
+        next.width[0] = next.width[1] = 0;
+        bars[(*queued)++] = next;
     }
 }
 
 static bool put_levels(struct layout *l, struct arena *a, err *e)
 {
     struct bar *bars = ARENA_ARRAY(a, struct bar, l->sides[0]->count);
-    if (!bars) return arena_fail(a, e);
+    l->flat = ARENA_ARRAY(a, uint32_t, l->sides[0]->count);
+    if (!bars || !l->flat) return arena_fail(a, e);
     // bars[0] is the root: node 0, at 0. The queue grows by the level below while one is written.
     for (size_t s = 0; s < l->side_count; s++)
         bars[0].width[s] = MAX(l->sides[s]->nodes[0].total, 0);
@@ -152,7 +171,7 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
         size_t values = pb_begin(l->out, 1);
         for (; from < to; from++) {
             if (!put_bar(l, &bars[from], ends, e)) return false;
-            queue_children(l, bars, &bars[from], &queued);
+            if (!is_flat(&bars[from])) queue_children(l, bars, &bars[from], &queued);
         }
         pb_end(l->out, values);
         pb_end(l->out, level);
