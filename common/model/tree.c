@@ -74,7 +74,9 @@ static uint32_t name_of(const struct symbol_table *t, uint32_t stack)
 static str name_text(const struct ranks *r, uint32_t name)
 {
     uint32_t strings = r->t->string_count;
-    return name < strings ? r->t->strings[name] : r->made[name - strings];
+    if (name < strings) return r->t->strings[name];
+    assert(r->made);  // mark_names made what it marked
+    return r->made[name - strings];
 }
 
 struct name {
