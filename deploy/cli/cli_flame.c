@@ -64,6 +64,16 @@ static const char *hang(struct reading *r, uint32_t at)
     return NULL;
 }
 
+static bool note_self(struct reading *r, const struct flame_node *n, size_t level)
+{
+    if (n->self == INT64_MIN ||
+        __builtin_add_overflow(r->selves, n->self < 0 ? -n->self : n->self, &r->selves))
+        return false;
+    r->out->is_signed = r->out->is_signed || n->self < 0;
+    if (n->self > n->width && r->narrow == 0) r->narrow = level + 1;
+    return true;
+}
+
 static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t level, err *e)
 {
     struct flame *f = r->out;
@@ -90,11 +100,7 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
         assert(n->left >= 0 && right_of(n) == edge);
         const char *fault = level > 0 ? hang(r, f->count) : NULL;
         if (fault) return refuse(e, level, fault);
-        if (bar[2] == INT64_MIN ||
-            __builtin_add_overflow(r->selves, bar[2] < 0 ? -bar[2] : bar[2], &r->selves))
-            return refuse(e, level, "has selves that do not fit 64 bits");
-        f->is_signed = f->is_signed || bar[2] < 0;
-        if (bar[2] > bar[1] && r->narrow == 0) r->narrow = level + 1;
+        if (!note_self(r, n, level)) return refuse(e, level, "has selves that do not fit 64 bits");
         f->count++;
     }
     // Shares are of the root, and columns are counted from its left edge.
