@@ -174,6 +174,7 @@ static bool write(struct hour *h, str type, const struct key_sums *k, err *e)
         !block_node(s->writer, &k->node, columns, e)) {
         return false;
     }
+    block_period(s->writer, service_period(s, type));
     for (size_t i = 0; i < k->total_count; i++) {
         if (!block_total(s->writer, &k->totals[i], e)) return false;
     }

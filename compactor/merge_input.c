@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "block/order.h"
 #include "compactor/merge_int.h"
+#include "model/period.h"
 
 #include <stdlib.h>
 
@@ -161,6 +162,18 @@ void service_tidy(struct service_merge *s)
 }
 
 // ---- keys
+
+int64_t service_period(const struct service_merge *s, str type)
+{
+    int64_t period = 0;
+    for (size_t i = 0; i < s->input_count; i++) {
+        const struct block_index *x = &s->inputs[i].index;
+        for (uint32_t t = 0; t < x->type_count; t++) {
+            if (str_eq(x->types[t], type)) period_merge(&period, x->periods[t]);
+        }
+    }
+    return period;
+}
 
 str key_type(const struct input_key *k)
 {

@@ -90,6 +90,9 @@ bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e) MU
 
 str key_type(const struct input_key *k);
 
+// The period of a type's profiles in all inputs (model/period.h).
+int64_t service_period(const struct service_merge *s, str type);
+
 // The group that begins at *at, which moves behind it.
 struct key_group service_group(const struct service_merge *s, size_t *at);
 

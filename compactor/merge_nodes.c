@@ -304,6 +304,7 @@ static bool write_key(struct nodes *x, const struct key_group *g, bool *first, e
         !write_nodes(x, v, n, x->node_width, 0, e)) {
         return false;
     }
+    block_period(s->writer, service_period(s, type));
     if (s->merge->what == MERGE_WINDOW && (!write_nodes(x, v, n, SLOT_WEEK, SLOT_DAY, e) ||
                                            !write_nodes(x, v, n, SLOT_WINDOW, SLOT_WEEK, e))) {
         return false;

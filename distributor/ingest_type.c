@@ -172,8 +172,8 @@ bool ingest_text_sums(struct arena *a, struct profile *p, err *e)
     for (uint32_t i = 0; i < p->sample_count; i++) {
         any |= p->values[i] < 0;
     }
-    // Only negative counts need it: normalise_profile removes samples that have one, so the lines
-    // of a stack are added up before. Without them that happens later, when vectors are made.
+    // Only negative counts need it, so that lines that cancel each other out leave no sample.
+    // Otherwise lines are added up later, when vectors are made.
     if (!any) return true;
     struct symbols names;
     if (!symbols_init(&names, a->budget, e)) return false;

@@ -186,6 +186,7 @@ static bool put_tree(struct read *r, err *e)
     // Frees what counts against the query's budget; read_run asserts that nothing is left.
     merge_release(&m);
     if (ok) pb_put_u64_opt(r->out, 3, count);
+    if (ok) pb_put_i64_opt(r->out, 10, m.period);
     return ok;
 }
 

@@ -35,7 +35,9 @@ static inline bool add_entry(const struct site *s, struct sum *to, const struct 
     if (v->stack >= s->stacks) {
         return err_set(e, ERR_DATA_LOSS, "a vector names stack %u of %u", v->stack, s->stacks);
     }
-    if (s->n && s->matched[v->stack] != s->n) return true;
+    if (v->stack == 0 ? !tree_match_empty(s->names, s->n) : s->n && s->matched[v->stack] != s->n) {
+        return true;
+    }
     to->any = true;
     to->value += v->value;
     return true;

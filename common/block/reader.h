@@ -116,6 +116,7 @@ struct block_dropped_labels {
 struct block_index {
     const str *types;
     const struct block_dropped_labels *dropped;  // by type: labels that its projections leave out
+    const int64_t *periods;                      // by type: model/period.h
     uint32_t type_count;
     const struct block_key_ref *keys;  // in order of type, class, labels
     uint32_t key_count;

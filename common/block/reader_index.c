@@ -6,6 +6,7 @@
 #include "base/search.h"
 #include "block/keys.h"
 #include "block/wire_int.h"
+#include "model/period.h"
 
 const struct block_frame *block_frame_of(const struct block_frames *f, uint64_t number)
 {
@@ -316,6 +317,20 @@ static void place_nodes(struct parser *p)
     }
 }
 
+static void read_periods(struct parser *p)
+{
+    struct wire *w = &p->w;
+    uint32_t n = p->x->type_count;
+    int64_t *periods = ARENA_ARRAY(p->a, int64_t, n);
+    p->x->periods = periods;
+    // Blocks of versions before 5, and services whose profiles state none, end here.
+    if (!periods || w->fault || w->at == w->end) return;
+    wire_numbers(w, periods, n);
+    for (uint32_t t = 0; t < n; t++) {
+        if (periods[t] < PERIOD_SEVERAL) wire_fail(w, "a period is negative");
+    }
+}
+
 bool block_index_parse(struct arena *a, str contents, const struct block_service_ref *service,
                        struct block_index *out, err *e)
 {
@@ -350,5 +365,6 @@ bool block_index_parse(struct arena *a, str contents, const struct block_service
     }
     if (!arena_ok(a, e)) return false;
     place_nodes(&p);
-    return wire_done(w, "index", e);
+    read_periods(&p);
+    return arena_ok(a, e) && wire_done(w, "index", e);
 }

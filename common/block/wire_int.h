@@ -15,8 +15,9 @@
 // In the classes of a footer: part and parts follow.
 #define BLOCK_CUT 8u
 
-#define BLOCK_VERSION       4
-#define BLOCK_VERSION_PLAIN 3  // of a block without sections that are packed as LZ4
+#define BLOCK_VERSION       5
+#define BLOCK_VERSION_LZ4   4  // of a block without periods that has sections packed as LZ4,
+#define BLOCK_VERSION_PLAIN 3  // of one that has neither
 #define BLOCK_VERSION_MIN   2  // the oldest that is read: newer parts have form bytes of their own
 #define BLOCK_SECTION_MAX   ((size_t)256 << 20)  // contents of a section
 #define BLOCK_FRAME         ((size_t)256 << 10)  // contents of a frame, unless one item has more

@@ -625,8 +625,16 @@ bool block_row(struct block_writer *w, const struct block_row *row, err *e)
     s->last_id = row->id;
     if (!s->sampled) t->rows++;
     t->loose += row->attempt > 0;
+    period_merge(&t->period, MAX(row->period, 0));
     saw(t, row->time_ns, row->time_ns);
     return true;
+}
+
+void block_period(struct block_writer *w, int64_t period)
+{
+    struct writer_service *s = &w->s;
+    assert(s->open && s->type_count > 0);
+    period_merge(&s->types[s->type_count - 1].period, period);
 }
 
 // ---- the end of a block
@@ -652,6 +660,13 @@ static void put_about(const struct block_writer *w, struct buf *out)
     wire_put_u64(out, w->written.services);
 }
 
+// The oldest version that has the forms which the block uses.
+static uint32_t version_of(const struct block_writer *w)
+{
+    if (w->has_periods) return BLOCK_VERSION;
+    return w->has_lz4 ? BLOCK_VERSION_LZ4 : BLOCK_VERSION_PLAIN;
+}
+
 static bool put_footer(struct block_writer *w, err *e)
 {
     struct buf *out = &w->contents;
@@ -668,7 +683,7 @@ static bool put_footer(struct block_writer *w, err *e)
     wire_put_fixed32(out, x.stored);
     wire_put_fixed32(out, x.packed ? x.raw : 0);
     wire_put_fixed32(out, x.crc);
-    wire_put_fixed32(out, w->has_lz4 ? BLOCK_VERSION : BLOCK_VERSION_PLAIN);
+    wire_put_fixed32(out, version_of(w));
     wire_put_fixed32(out, out->failed ? 0 : crc32c(0, out->p, out->n));
     buf_z(out, BLOCK_MAGIC);
     return buf_ok(out, e) && writer_emit(w, buf_view(out), e);

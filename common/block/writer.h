@@ -7,6 +7,7 @@
 //         block_dropped                 before the first PROJECTION key of a type
 //         block_vector, block_vectors_apart   any time before the row that names it
 //         block_key                     in order of type, class, labels
+//           block_period                any time
 //           block_node*                 in order of width, slot
 //           block_total*                in order of slot
 //           block_row*                  SERIES only, in order of time, then id
@@ -63,6 +64,10 @@ bool block_key(struct block_writer *w, enum block_class class, str type, labels 
 bool block_node(struct block_writer *w, const struct block_node *n, str columns, err *e) MUST_CHECK;
 bool block_total(struct block_writer *w, const struct block_total *t, err *e) MUST_CHECK;
 bool block_row(struct block_writer *w, const struct block_row *row, err *e) MUST_CHECK;
+
+// The period of profiles whose sums the block has, of the current key's type (model/period.h).
+// Those of rows are known from the rows.
+void block_period(struct block_writer *w, int64_t period);
 
 // Facts of a finished block.
 struct block_written {

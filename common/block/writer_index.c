@@ -129,6 +129,21 @@ static void put_beside(struct buf *out, const struct writer_frames *f, bool all)
     }
 }
 
+// Without any there is no column, and the block is one of an older version.
+static bool put_periods(struct block_writer *w, struct buf *out, err *e)
+{
+    const struct writer_service *s = &w->s;
+    bool any = false;
+    if (!writer_column(w, s->type_count, e)) return false;
+    for (uint32_t t = 0; t < s->type_count; t++) {
+        w->column[t] = s->types[t].period;
+        any = any || s->types[t].period != 0;
+    }
+    if (any) wire_put_numbers(out, w->column, s->type_count);
+    w->has_periods = w->has_periods || any;
+    return true;
+}
+
 bool writer_index(struct block_writer *w, struct buf *out, err *e)
 {
     struct writer_service *s = &w->s;
@@ -148,5 +163,5 @@ bool writer_index(struct block_writer *w, struct buf *out, err *e)
     put_beside(out, &s->spans, false);
     if (s->spans.n) wire_put_u64(out, s->blooms.at);
     wire_put_extent(out, &s->blooms);
-    return true;
+    return put_periods(w, out, e);
 }

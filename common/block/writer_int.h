@@ -12,6 +12,7 @@
 #include "block/wire_int.h"
 #include "block/writer.h"
 #include "codec/compress.h"
+#include "model/period.h"
 
 // Frames of one kind. Those that are kept have places relative to the buffer.
 struct writer_frames {
@@ -69,6 +70,7 @@ struct writer_type {
     struct writer_profiles by_nodes[BLOCK_CLASSES];  // not sampled
     uint64_t rows;                                   // not sampled
     uint64_t loose;                                  // rows with attempt > 0
+    int64_t period;                                  // model/period.h
     bool timed;                                      // has rows or nodes
     int64_t first_ns;
     int64_t last_ns;
@@ -134,6 +136,7 @@ struct block_writer {
     size_t packed_least;  // bytes of contents from which on packing is tried
     size_t lz4_most;      // up to so many bytes as LZ4
     bool has_lz4;         // some section is
+    bool has_periods;     // some type has
     bool failed;
     uint64_t at;          // bytes that went to the sink
     struct arena arena;   // about

@@ -28,10 +28,12 @@ struct decoded {
 };
 
 // pprof, gzipped or not (sniffed). One profile. Messages are Pyroscope's where clients see them.
-// *over_cap (may be NULL) becomes true if the inflated size exceeds inflated_max. Strings are
-// checked to be UTF-8; text formats, in contrast, keep the bytes of names as they are, and the
-// caller checks them. Of rows with the same id the last counts. As in Pyroscope, locations with a
-// line or mapping that does not exist are dropped, and so are samples with such a location.
+// *over_cap (may be NULL) becomes true if the inflated size exceeds inflated_max. Of rows with the
+// same id the last counts. Where Pyroscope loses value, this decoder keeps it and counts in losses:
+// strings that are not UTF-8 are mended (text formats, in contrast, keep the bytes of names as they
+// are, and the caller checks them); a line without a function that exists has one without a name, a
+// location without a mapping that exists has none, and a sample's location that does not exist is
+// one that says nothing.
 bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   bool *over_cap, err *e) MUST_CHECK;
 

@@ -16,12 +16,11 @@
 // ends the walk at once. A message that is well-formed but wrong (an id 0, an index past the string
 // table) is noted, and the walk goes on: the error must be that of the check that comes first in
 // Pyroscope's order, not in the bytes.
+#include "base/utf8.h"
 #include "decode/inflate.h"
 #include "decode/pprof_int.h"
 #include "decode/symbol.h"
 #include "model/symbols.h"
-
-#include <stdio.h>
 
 static const uint8_t field_type[FIELD_COUNT] = {
     [FIELD_SAMPLE_TYPE] = WIRE_BYTES,   [FIELD_SAMPLE] = WIRE_BYTES,
@@ -92,13 +91,23 @@ static bool survey(struct pprof *d)
     }
 }
 
+// A text that had to be mended is mended whole: bytes that were no text may hold zeros, which many
+// readers of answers refuse.
+static str printable(struct arena *a, str mended)
+{
+    char *out = arena_new(a, mended.n + 1);
+    for (size_t i = 0; out && i < mended.n; i++)
+        out[i] = (char)(mended.p[i] ? mended.p[i] : '?');
+    return out ? str_make(out, mended.n) : (str){0};
+}
+
 static bool read_string(struct pprof *d, const struct field *f)
 {
-    // The whole string must be text, also what is cut off below.
     str s = str_make(f->bytes, f->value);
-    if (!str_utf8(s) && d->defect > DEFECT_UTF8) {
-        note(d, DEFECT_UTF8);
-        d->bad_string = s;
+    if (!str_utf8(s)) {
+        losses_add(&d->p->losses, LOSS_BAD_TEXT, 1);
+        s = printable(d->a, utf8_mended(d->a, s));
+        if (d->a->exhausted) return false;
     }
     if (d->p->language_hint.n == 0 && decode_language(s).n) d->p->language_hint = s;
     s = symbol_cut(s, d->o->symbol_max);
@@ -232,7 +241,8 @@ static bool read_functions(struct pprof *d, err *e)
 {
     struct extent *x = &d->extents[FIELD_FUNCTION];
     uint64_t *ids = ARENA_ARRAY(d->a, uint64_t, x->count);
-    d->p->functions = ARENA_ARRAY(d->a, struct profile_function, x->count);
+    // One more, which no_function may need.
+    d->p->functions = ARENA_ARRAY(d->a, struct profile_function, (size_t)x->count + 1);
     if (!ids || !d->p->functions) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
@@ -255,14 +265,27 @@ static bool read_functions(struct pprof *d, err *e)
     return idmap_build(&d->functions, d->a, ids, n, e);
 }
 
-// Appends a line; *known becomes false if its function does not exist.
+// The function without any content: of lines that name none, or one that does not exist.
+static uint32_t no_function(struct pprof *d)
+{
+    struct profile *p = d->p;
+    if (d->no_function == 0) {
+        // read_functions left room for it behind the last one.
+        p->functions[p->function_count++] = (struct profile_function){0};
+        d->no_function = p->function_count;
+    }
+    return d->no_function - 1;
+}
+
+// Appends a line; *known becomes false if its function does not exist. The line stays then: it is a
+// frame whose name is not known.
 INLINE bool put_line(struct pprof *d, uint64_t function_id, uint64_t line, bool *known)
 {
     struct profile *p = d->p;
     uint32_t function = idmap_row(&d->functions, function_id);
     if (function_id == 0 || function == MAP_NONE) {
-        *known = false;
-        return true;
+        *known = *known && function_id == 0;
+        function = no_function(d);
     }
     assert(function < p->function_count);
     if (p->line_count == d->line_cap &&
@@ -331,11 +354,13 @@ static bool read_location(struct pprof *d, const struct field *f, uint64_t *ids)
     }
     if (v[1] == 0) note(d, DEFECT_LOCATION_ID);
     uint32_t mapping = v[2] ? idmap_row(&d->mappings, v[2]) : PROFILE_NONE;
-    if (!known || (v[2] && mapping == MAP_NONE)) {  // as if it were not there
-        p->line_count = first_line;
-        return true;
+    if (v[2] && mapping == MAP_NONE) {
+        known = false;
+        mapping = PROFILE_NONE;
     }
     assert(p->location_count < d->extents[FIELD_LOCATION].count);
+    d->broken[p->location_count] = !known;
+    d->any_broken |= !known;
     assert(p->line_count >= first_line);
     ids[p->location_count] = v[1];
     p->locations[p->location_count++] = (struct profile_location){
@@ -353,10 +378,12 @@ static bool read_locations(struct pprof *d, err *e)
     struct profile *p = d->p;
     struct extent *x = &d->extents[FIELD_LOCATION];
     uint64_t *ids = ARENA_ARRAY(d->a, uint64_t, x->count);
-    p->locations = ARENA_ARRAY(d->a, struct profile_location, x->count);
+    // One more, which pprof_read_samples may need.
+    p->locations = ARENA_ARRAY(d->a, struct profile_location, (size_t)x->count + 1);
+    d->broken = ARENA_ARRAY(d->a, bool, (size_t)x->count + 1);
     d->line_cap = x->count + x->count / 4;  // a guess, one line each and some inlined: it grows
     p->lines = ARENA_ARRAY(d->a, struct profile_line, d->line_cap);
-    if (!ids || !p->locations || !p->lines) return arena_fail(d->a, e);
+    if (!ids || !p->locations || !d->broken || !p->lines) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
     while (field_next(d, &c, &f)) {
@@ -394,23 +421,6 @@ static bool read_head(struct pprof *d, err *e)
     return true;
 }
 
-static bool defective(const struct pprof *d, err *e)
-{
-    assert(d->defect != DEFECT_NONE);
-    if (d->defect != DEFECT_UTF8) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "%s", defect_text[d->defect]);
-    }
-    char hex[sizeof e->msg];
-    // In hexadecimal digits, as Pyroscope has it: the bytes are no text, and a log may take only
-    // text.
-    size_t n = MIN(d->bad_string.n, sizeof hex / 2 - 1);
-    for (size_t i = 0; i < n; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", (unsigned char)d->bad_string.p[i]);
-    }
-    hex[2 * n] = '\0';
-    return err_set(e, ERR_INVALID_ARGUMENT, "%s%s", defect_text[DEFECT_UTF8], hex);
-}
-
 static bool decode(struct pprof *d, err *e)
 {
     bool ok = survey(d) && read_head(d, e) && read_mappings(d, e) && read_functions(d, e) &&
@@ -421,7 +431,8 @@ static bool decode(struct pprof *d, err *e)
     }
     // Without memory some rows are missing, and defects that follow from that mean nothing.
     if (!arena_ok(d->a, e) || !ok) return false;
-    return d->defect == DEFECT_NONE || defective(d, e);
+    return d->defect == DEFECT_NONE ||
+           err_set(e, ERR_INVALID_ARGUMENT, "%s", defect_text[d->defect]);
 }
 
 bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,

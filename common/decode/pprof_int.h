@@ -48,8 +48,7 @@ enum profile_field {
     X(FUNCTION_SYSTEM, "function system name index string out of range") \
     X(FUNCTION_FILE, "function file name string index out of range")     \
     X(MAPPING_FILE, "mapping file name string index out of range")       \
-    X(MAPPING_BUILD_ID, "mapping build id string index out of range")    \
-    X(UTF8, "invalid utf8 string hex: ")
+    X(MAPPING_BUILD_ID, "mapping build id string index out of range")
 
 enum defect {
 #define X(name, text) DEFECT_##name,
@@ -93,8 +92,11 @@ struct pprof {
     size_t label_cap;
     size_t line_cap;
     size_t stack_cap;
+    bool *broken;          // by location: something that it refers to does not exist
+    bool any_broken;       // some location is
+    uint32_t no_function;  // row + 1 of the function without content; 0: none yet
+    uint32_t no_location;  // the same for locations
     enum defect defect;
-    str bad_string;
     const char *fault;  // of the wire; NULL while all is well
     const uint8_t *fault_at;
 };

@@ -18,7 +18,7 @@ static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
     bool none = false;
     if (f->type == WIRE_VARINT) {
         *to++ = idmap_row(&d->locations, f->value);
-        // The row is written even if it does not exist: the caller drops the whole sample then.
+        // The row is written even if it does not exist: the caller replaces it.
         none = to[-1] == MAP_NONE;
     } else {
         struct cursor c = inside(f);
@@ -83,6 +83,34 @@ struct reading {
     uint32_t values;  // that it has
     bool missing;     // a location does not exist
 };
+
+// Replaces the locations of a stack that do not exist by one that says nothing. pprof.c left room
+// for it behind the last location.
+static void stand_in(struct pprof *d, uint32_t first)
+{
+    struct profile *p = d->p;
+    if (d->no_location == 0) {
+        d->broken[p->location_count] = d->any_broken = true;
+        p->locations[p->location_count++] = (struct profile_location){.mapping = PROFILE_NONE};
+        d->no_location = p->location_count;
+    }
+    for (uint32_t i = first; i < p->stack_location_count; i++) {
+        if (p->stack_locations[i] == MAP_NONE) p->stack_locations[i] = d->no_location - 1;
+    }
+}
+
+// Counts the samples that have a frame which is not in the file.
+static void count_broken(struct pprof *d)
+{
+    struct profile *p = d->p;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        const struct profile_sample *s = &p->samples[i];
+        bool any = false;
+        for (uint32_t k = 0; k < s->location_count && !any; k++)
+            any = d->broken[p->stack_locations[s->first_location + k]];
+        losses_add(&p->losses, LOSS_UNKNOWN_FRAME, any);
+    }
+}
 
 // Reads a packed run of location ids the quick way: false if it is odd. Each id takes a byte at
 // least, which bounds the room.
@@ -193,13 +221,14 @@ static bool read_sample(struct pprof *d, const struct field *f)
         r = (struct reading){.row = r.row};
         if (!careful_sample(d, c, &r)) return false;
     }
-    // Noted and dropped: whether it is an error depends on the check that comes first.
-    if (r.values != p->type_count) note(d, DEFECT_VALUES);
-    if (r.missing || r.values != p->type_count) {  // dropped, as if it were not there
+    if (r.values != p->type_count) {
+        // Noted and dropped: which error is told depends on the check that comes first.
+        note(d, DEFECT_VALUES);
         p->stack_location_count = s.first_location;
         p->label_count = s.first_label;
         return true;
     }
+    if (r.missing) stand_in(d, s.first_location);
     assert(p->stack_location_count >= s.first_location && p->label_count >= s.first_label);
     s.location_count = p->stack_location_count - s.first_location;
     s.label_count = p->label_count - s.first_label;
@@ -224,5 +253,7 @@ bool pprof_read_samples(struct pprof *d, err *e)
     p->samples = ARENA_ARRAY(d->a, struct profile_sample, x->count);
     p->values = ARENA_ARRAY(d->a, int64_t, values + p->type_count);
     if (!p->stack_locations || !p->samples || !p->values) return arena_fail(d->a, e);
-    return walk(d, FIELD_SAMPLE, read_sample);
+    if (!walk(d, FIELD_SAMPLE, read_sample)) return false;
+    if (d->any_broken) count_broken(d);
+    return true;
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// normalise.h - changes every profile as Pyroscope does before it is stored; in place, pure.
+// normalise.h - changes every profile before it is stored, as Pyroscope does where that loses no
+// value; in place, pure.
 #pragma once
 
 #include "model/label.h"
 #include "model/profile.h"
 
-// Removes sample labels that are numeric or empty; samples with a negative value, or with zeros
-// only; samples with a location that has neither line nor address; and addresses in mappings whose
-// functions are named. Samples with equal stacks stay apart until they become vectors. Totals count
-// the samples that remain. False without memory (ask arena_ok).
+// Removes sample labels that are numeric or empty; samples with zeros only; and addresses of named
+// functions in mappings whose functions are named. A location that says nothing gets the function
+// [unknown] (model/marks.h). The sum of all values stays as it is: negative ones are kept, and so
+// are samples whose frames say nothing, both of which Pyroscope removes. Samples with equal stacks
+// stay apart until they become vectors. False without memory (ask arena_ok).
 bool normalise_profile(struct arena *a, struct profile *p) MUST_CHECK;
 
 // Whether it is a profile of a Go program: by its label pyroscope_spy, else by its strings.

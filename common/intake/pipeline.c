@@ -124,7 +124,7 @@ static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
     label *v = ARENA_ARRAY(scratch, label, ls->n + 1);
     if (!totals || !one || !v) return arena_fail(scratch, e);
     for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++) {
-        // Values are in rows of type_count, and normalise_profile left none that is negative.
+        // Values are in rows of type_count.
         int64_t *sum = &totals[i % p->type_count];
         if (__builtin_add_overflow(*sum, p->values[i], sum))
             return err_set(e, ERR_OUT_OF_RANGE, "the sum of the samples exceeds 64 bits");
@@ -176,8 +176,7 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
 static bool change(struct pipeline *in, struct arena *scratch, struct profile *p, labels *ls,
                    enum discard_reason *why, err *e)
 {
-    // Go first: its repair compares stacks of all samples, those that normalise_profile removes
-    // too.
+    // Go first: its repair compares stacks of all samples, those without a value too.
     if (normalise_is_go(p, *ls) && !normalise_go(scratch, p)) return arena_fail(scratch, e);
     if (!tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
         // As for the rules of series (finish): they joined labels of the client that are too long.

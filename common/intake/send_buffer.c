@@ -311,7 +311,7 @@ static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, s
     if (!r->spans) return arena_fail(x->o->a, e);
     for (uint32_t i = 0; i < s->count; i++) {
         // A span need not have a value of each type: such a part would be an empty vector.
-        if (s->columns[i].totals[type] == 0) continue;
+        if (type_columns_is_zero(&s->columns[i], type)) continue;
         assert(r->span_count < s->count);
         struct span_part *part = &r->spans[r->span_count++];
         part->span_id = s->origins[i].span_id;
@@ -423,7 +423,7 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->p->type_count; i++) {
         uint32_t type = x->types[i];
-        if (c.totals[type] == 0) continue;  // its samples are all zero: not stored
+        if (type_columns_is_zero(&c, type)) continue;  // not stored
         struct record r = {0};
         uint32_t row = x->batch->batch.record_count;
         r.sibling = sibling_of(&c, type, bases, n, &r.factor);
@@ -496,14 +496,15 @@ static bool choose_batch(struct packing *x, const struct split_group *g, err *e)
     return x->batch->lexicon || begin_stacks(x, &x->batch->symbols, NULL, e);
 }
 
-// Whether the values of all samples have a sum in 64 bits; they are not negative, so then those of
-// every series and stack have one too.
+// Whether the values of all samples have a sum in 64 bits: those above 0 and those below each by
+// themselves, so that those of every series and stack have one too.
 static bool sums_fit(const struct profile *p, err *e)
 {
     for (uint32_t t = 0; t < p->type_count; t++) {
-        int64_t sum = 0;
+        int64_t sums[2] = {0};
         for (uint32_t i = 0; i < p->sample_count; i++) {
-            if (sum_add(&sum, p->values[(size_t)i * p->type_count + t])) continue;
+            int64_t value = p->values[(size_t)i * p->type_count + t];
+            if (sum_add(&sums[value < 0], value)) continue;
             return err_set(e, ERR_OUT_OF_RANGE,
                            "the sum of the values of %.*s does not fit 64 bits",
                            STR(text_shown(p->types[t].type)));

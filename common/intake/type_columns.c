@@ -116,6 +116,17 @@ bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
     return true;
 }
 
+bool type_columns_is_zero(const struct type_columns *c, uint32_t type)
+{
+    assert(type < c->type_count);
+    if (c->totals[type] != 0) return false;
+    // Positive and negative ones may add up to 0, and are stored.
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (type_columns_value(c, i, type) != 0) return false;
+    }
+    return true;
+}
+
 bool type_columns_multiple(const struct type_columns *c, uint32_t type, uint32_t base,
                            int64_t *factor)
 {

@@ -24,8 +24,8 @@ struct type_columns_room {
 bool type_columns_room_init(struct type_columns_room *r, struct arena *a, uint32_t type_count,
                             uint32_t rows, uint32_t columns, err *e) MUST_CHECK;
 
-// `rows` are samples of the profile that `to` maps; their values are not negative. Takes a part of
-// the room. Fails with out_of_range or resource_exhausted.
+// `rows` are samples of the profile that `to` maps. Takes a part of the room. Fails with
+// out_of_range or resource_exhausted.
 bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
                        struct stack_rows *to, const uint32_t *rows, uint32_t n, err *e) MUST_CHECK;
 
@@ -33,6 +33,9 @@ static inline int64_t type_columns_value(const struct type_columns *c, uint32_t 
 {
     return c->sums[(size_t)i * c->type_count + type];
 }
+
+// Whether all sums of `type` are 0.
+bool type_columns_is_zero(const struct type_columns *c, uint32_t type);
 
 // Whether each sum of `type` is the same multiple, not 0, of that of `base`; *factor is the
 // multiple.

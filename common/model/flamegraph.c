@@ -15,6 +15,7 @@ struct layout {
     const struct tree *sides[2];
     size_t side_count;
     uint32_t *names;  // of each node, its number
+    uint32_t *flat;   // scratch: children without width
     struct buf *out;
 };
 
@@ -76,10 +77,28 @@ static bool overflow(err *e)
     return err_set(e, ERR_OUT_OF_RANGE, "the width of a flame graph does not fit 64 bits");
 }
 
+// A bar lies within that of its parent, as clients expect. Where values are negative, a node's
+// total may be less than 0, or more than its parent has room for: then the bar is narrower than its
+// value. A bar without width is the last among its siblings and has none above it, or clients could
+// take it and those for another's: its self is the total of all that it stands for. So selves add
+// up to the total in any case.
 struct bar {
     uint32_t node;
-    int64_t x[2];  // left edge on each side
+    int64_t x[2];      // left edge on each side
+    int64_t width[2];  // the total, where no value is negative
 };
+
+static bool is_flat(const struct bar *b)
+{
+    // The root has no siblings.
+    return b->node != 0 && b->width[0] == 0 && b->width[1] == 0;
+}
+
+// A value as a part of what is left.
+static int64_t fit(int64_t value, int64_t left)
+{
+    return MIN(MAX(value, 0), left);
+}
 
 static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err *e)
 {
@@ -91,10 +110,10 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
         // before.
         int64_t gap = 0;
         if (__builtin_sub_overflow(b->x[s], ends[s], &gap)) return overflow(e);
-        if (__builtin_add_overflow(b->x[s], node->total, &ends[s])) return overflow(e);
+        if (__builtin_add_overflow(b->x[s], b->width[s], &ends[s])) return overflow(e);
         n += varint_put(bytes + n, (uint64_t)gap);
-        n += varint_put(bytes + n, (uint64_t)node->total);
-        n += varint_put(bytes + n, (uint64_t)node->self);
+        n += varint_put(bytes + n, (uint64_t)b->width[s]);
+        n += varint_put(bytes + n, (uint64_t)(is_flat(b) ? node->total : node->self));
     }
     n += varint_put(bytes + n, l->names[b->node]);
     buf_put(l->out, bytes, n);
@@ -102,31 +121,48 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
 }
 
 // Appends the bars of a bar's children to the queue.
-static bool queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
-                           uint32_t *queued, err *e)
+static void queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
+                           uint32_t *queued)
 {
     // The children lie side by side above their parent, behind what is its own.
     struct bar next = *b;
+    int64_t left[2] = {0};
     for (size_t s = 0; s < l->side_count; s++) {
-        if (!sum_add(&next.x[s], l->sides[s]->nodes[b->node].self)) return overflow(e);
+        int64_t own = fit(l->sides[s]->nodes[b->node].self, b->width[s]);
+        next.x[s] += own;
+        left[s] = b->width[s] - own;
     }
     const struct tree_node *nodes = l->sides[0]->nodes;
+    uint32_t flat = 0;
     for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
         next.node = c;
+        for (size_t s = 0; s < l->side_count; s++)
+            next.width[s] = fit(l->sides[s]->nodes[c].total, left[s]);
         assert(*queued < l->sides[0]->count);  // a tree has no node twice
-        bars[(*queued)++] = next;
+        if (is_flat(&next))
+            l->flat[flat++] = c;
+        else
+            bars[(*queued)++] = next;
         for (size_t s = 0; s < l->side_count; s++) {
-            if (!sum_add(&next.x[s], l->sides[s]->nodes[c].total)) return overflow(e);
+            next.x[s] += next.width[s];
+            left[s] -= next.width[s];
         }
     }
-    return true;
+    for (uint32_t i = 0; i < flat; i++) {
+        next.node = l->flat[i];
+        next.width[0] = next.width[1] = 0;
+        bars[(*queued)++] = next;
+    }
 }
 
 static bool put_levels(struct layout *l, struct arena *a, err *e)
 {
     struct bar *bars = ARENA_ARRAY(a, struct bar, l->sides[0]->count);
-    if (!bars) return arena_fail(a, e);
+    l->flat = ARENA_ARRAY(a, uint32_t, l->sides[0]->count);
+    if (!bars || !l->flat) return arena_fail(a, e);
     // bars[0] is the root: node 0, at 0. The queue grows by the level below while one is written.
+    for (size_t s = 0; s < l->side_count; s++)
+        bars[0].width[s] = MAX(l->sides[s]->nodes[0].total, 0);
     uint32_t queued = 1;
     for (uint32_t from = 0; from < queued;) {
         uint32_t to = queued;
@@ -135,7 +171,7 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
         size_t values = pb_begin(l->out, 1);
         for (; from < to; from++) {
             if (!put_bar(l, &bars[from], ends, e)) return false;
-            if (!queue_children(l, bars, &bars[from], &queued, e)) return false;
+            if (!is_flat(&bars[from])) queue_children(l, bars, &bars[from], &queued);
         }
         pb_end(l->out, values);
         pb_end(l->out, level);

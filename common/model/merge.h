@@ -24,6 +24,7 @@ struct merge {
     int64_t *sums;  // of stacks 0 .. symbols.t.stack_count - 1
     size_t room;    // private: elements of sums
     bool names_only;
+    int64_t period;  // of the profiles (model/period.h); the caller's to keep
 };
 
 // names_only: frames keep only their function's name (what trees need), which makes tables of large

@@ -7,11 +7,12 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "codec/pb.h"
+#include "model/marks.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
 
-// Strings that may not be in the table: "", four of the header, "other".
-#define STRINGS_OUTSIDE 6
+// Strings that may not be in the table: "", four of the header, "other", "[unknown]".
+#define STRINGS_OUTSIDE 7
 
 struct exporter {
     struct arena *arena;
@@ -290,6 +291,32 @@ static void put_line(struct exporter *x, uint32_t function, int64_t line)
     pb_end(x->out, mark);
 }
 
+// Whether a location has lines: one frame without a function has none, it is an address that was
+// not symbolised. Of several frames each is a line, and pprof demands that each line has a
+// function.
+static bool has_lines(const struct exporter *x, uint32_t chain)
+{
+    const struct chain *c = &x->chains[chain];
+    return c->outer != 0 || x->t->frames[c->frame].function != 0;
+}
+
+// Whether a line of some location has no function.
+static bool needs_unknown(const struct exporter *x)
+{
+    for (uint32_t i = 1; i <= x->chain_count; i++) {
+        if (!x->chains[i].id || !has_lines(x, i)) continue;
+        for (uint32_t at = i; at; at = x->chains[at].outer) {
+            if (x->t->frames[x->chains[at].frame].function == 0) return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t unknown_function(const struct exporter *x)
+{
+    return x->function_count + 2;  // behind "other"
+}
+
 static void put_locations(struct exporter *x)
 {
     for (uint32_t i = 1; i <= x->chain_count; i++) {
@@ -300,9 +327,9 @@ static void put_locations(struct exporter *x)
         pb_put_u64(x->out, 1, c->id);
         pb_put_u64_opt(x->out, 2, x->mapping_ids[base->mapping]);
         pb_put_u64_opt(x->out, 3, base->address);
-        for (uint32_t at = i; at; at = x->chains[at].outer) {
+        for (uint32_t at = has_lines(x, i) ? i : 0; at; at = x->chains[at].outer) {
             const struct symbol_frame *f = &x->t->frames[x->chains[at].frame];
-            if (f->function) put_line(x, x->function_ids[f->function], f->line);
+            put_line(x, f->function ? x->function_ids[f->function] : unknown_function(x), f->line);
         }
         pb_end(x->out, mark);
     }
@@ -332,10 +359,10 @@ static void put_other_location(struct exporter *x)
     pb_end(x->out, mark);
 }
 
-static void put_other_function(struct exporter *x, uint32_t name)
+static void put_own_function(struct exporter *x, uint32_t id, uint32_t name)
 {
     size_t mark = pb_begin(x->out, 5);
-    pb_put_u64(x->out, 1, x->function_count + 1);
+    pb_put_u64(x->out, 1, id);
     pb_put_u64(x->out, 2, name);
     pb_put_u64(x->out, 3, name);
     pb_end(x->out, mark);
@@ -349,15 +376,19 @@ static void put_profile(struct exporter *x)
     uint32_t period_type = string(x, h->period_type);
     uint32_t period_unit = string(x, h->period_unit);
     put_type(x, 1, sample_type, sample_unit);
-    // Strings of header and "other" first: string_row compares rows of the table with these only.
+    // Strings of header and own functions first: string_row compares rows of the table with these
+    // only.
     bool others = put_samples(x);
+    bool unknowns = needs_unknown(x);
     uint32_t other = others ? string(x, S(TREE_OTHER)) : 0;
+    uint32_t unknown = unknowns ? string(x, S(STACK_UNKNOWN_NAME)) : 0;
     uint32_t outside = x->string_count;
     put_mappings(x, outside);
     put_locations(x);
     if (others) put_other_location(x);
     put_functions(x, outside);
-    if (others) put_other_function(x, other);
+    if (others) put_own_function(x, x->function_count + 1, other);
+    if (unknowns) put_own_function(x, unknown_function(x), unknown);
     for (uint32_t i = 0; i < x->string_count; i++)
         pb_put_bytes(x->out, 6, x->strings[i]);
     pb_put_i64_opt(x->out, 9, h->time_ns);

@@ -185,7 +185,8 @@ static inline bool symbols_is_stack(const struct symbol_table *t, uint32_t row, 
 uint32_t symbols_find_mapping(const struct symbols *s, const struct symbol_mapping *m);
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
 
-// The function name of a frame, as flame graphs show it; empty if it has none.
+// The function name of a frame; empty if it has none. What flame graphs show is frame_name
+// (model/frame_name.h).
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
 
 // ---- from one table into another. Rows are copied when they are first asked for.
@@ -217,8 +218,8 @@ struct symbols_remap {
     const struct symbol_table *from;
     struct symbols *to;
     struct symbols_hints *hints;  // symbols_remap_hint, else NULL
-    bool names_only;    // may be set after init: of frames only the function's name is kept, and
-                        // frames without a name vanish
+    bool names_only;    // may be set after init: of a frame only its name is kept, as a function's
+                        // name; names that have to be made (frame_name.h) are made
     uint32_t *strings;  // 0 = not yet mapped, else row + 1
     uint32_t *functions;
     uint32_t *mappings;

@@ -7,7 +7,7 @@
 // blocks. With hints (symbols_remap_hint) such rows are found before any is copied, some at a time:
 // first the lines of memory that all of them need are fetched, then they are compared. A row that
 // is not found, or not as guessed, takes the ordinary way.
-#include "model/symbols.h"
+#include "model/frame_name.h"
 
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e)
@@ -238,6 +238,20 @@ static bool mapping(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e
     return true;
 }
 
+// The function of a frame of which only the name is kept. A name that has to be made is made once
+// for each frame.
+static bool name(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
+{
+    if (m->from->strings[m->from->functions[m->from->frames[row].function].name].n > 0)
+        return function(m, m->from->frames[row].function, out, e);
+    char room[FRAME_NAME_MAX];
+    struct symbol_function made = {.name =
+                                       symbols_string(m->to, frame_name(m->from, row, room), e)};
+    if (made.name == MAP_NONE) return false;
+    *out = symbols_function(m->to, made, e);
+    return *out != MAP_NONE;
+}
+
 static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
     assert(row < m->from->frame_count);
@@ -245,7 +259,9 @@ static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
     if (*known == 0) {
         const struct symbol_frame *f = &m->from->frames[row];
         struct symbol_frame copy = {0};
-        if (!function(m, f->function, &copy.function, e)) return false;
+        bool named = m->names_only ? name(m, row, &copy.function, e)
+                                   : function(m, f->function, &copy.function, e);
+        if (!named) return false;
         if (!m->names_only) {
             copy.line = f->line;
             copy.address = f->address;

@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "codec/varint.h"
+#include "model/frame_name.h"
+#include "model/marks.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
 
@@ -19,9 +21,12 @@ uint32_t tree_match(const struct symbol_table *t, uint32_t frame, uint32_t match
                     const str *call_site, size_t n)
 {
     if (matched >= n) return matched;  // all matched, or MISMATCH
-    str name = symbols_frame_name(t, frame);
-    if (name.n == 0) return matched;
-    return str_eq(name, call_site[matched]) ? matched + 1 : MISMATCH;
+    return frame_name_is(t, frame, call_site[matched]) ? matched + 1 : MISMATCH;
+}
+
+bool tree_match_empty(const str *call_site, size_t n)
+{
+    return n == 0 || (n == 1 && str_is(call_site[0], STACK_UNKNOWN_NAME));
 }
 
 bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *sums,
@@ -31,8 +36,9 @@ bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *
     bool *selected = ARENA_ARRAY(a, bool, t->stack_count);
     uint32_t *matched = n > 0 ? ARENA_ARRAY(a, uint32_t, t->stack_count) : NULL;
     if (!selected || (n > 0 && !matched)) return NULL;
-    for (uint32_t i = 0; i < t->stack_count; i++) {
-        if (n > 0 && i > 0) {
+    selected[0] = sums[0] != 0 && tree_match_empty(call_site, n);
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        if (n > 0) {
             const struct symbol_stack *s = &t->stacks[i];
             matched[i] = tree_match(t, s->frame, matched[s->parent], call_site, n);
         }
@@ -42,21 +48,40 @@ bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *
 }
 
 // ---- ranks: the place of a name in byte order. Names are compared here, and nowhere below.
+//
+// A name has a number: the row of its string; of a frame whose name must be made (frame_name.h),
+// the count of strings plus the frame. Frame 0 stands for the empty stack.
 
 struct ranks {
-    uint32_t *of;  // of each string row; only of rows that are names of needed stacks
+    const struct symbol_table *t;
+    uint32_t *of;  // of each number; only of names of needed stacks
+    str *made;     // by frame, NULL if no needed frame is without a name in the table
     str *names;    // by rank
     uint32_t count;
 };
 
-static uint32_t name_row(const struct symbol_table *t, uint32_t stack)
+static uint32_t name_of_frame(const struct symbol_table *t, uint32_t frame)
 {
-    return t->functions[t->frames[t->stacks[stack].frame].function].name;
+    uint32_t row = frame_name_row(t, frame);
+    return row ? row : t->string_count + frame;
+}
+
+static uint32_t name_of(const struct symbol_table *t, uint32_t stack)
+{
+    return name_of_frame(t, t->stacks[stack].frame);
+}
+
+static str name_text(const struct ranks *r, uint32_t name)
+{
+    uint32_t strings = r->t->string_count;
+    if (name < strings) return r->t->strings[name];
+    assert(r->made);  // mark_names made what it marked
+    return r->made[name - strings];
 }
 
 struct name {
     uint64_t head;  // the first eight bytes, big-endian: decides most comparisons without a miss
-    uint32_t row;
+    uint32_t number;
 };
 
 static uint64_t head_of(str s)
@@ -69,14 +94,14 @@ static uint64_t head_of(str s)
     return head;
 }
 
-static int name_cmp(const struct symbol_table *t, const struct name *a, const struct name *b)
+static int name_cmp(const struct ranks *r, const struct name *a, const struct name *b)
 {
     if (a->head != b->head) return a->head < b->head ? -1 : 1;
-    return str_cmp(t->strings[a->row], t->strings[b->row]);
+    return str_cmp(name_text(r, a->number), name_text(r, b->number));
 }
 
-static void name_merge(const struct symbol_table *t, const struct name *v, struct name *out,
-                       size_t n, size_t run)
+static void name_merge(const struct ranks *r, const struct name *v, struct name *out, size_t n,
+                       size_t run)
 {
     for (size_t from = 0; from < n; from += 2 * run) {
         size_t middle = MIN(from + run, n);
@@ -84,19 +109,18 @@ static void name_merge(const struct symbol_table *t, const struct name *v, struc
         size_t a = from;
         size_t b = middle;
         for (size_t i = from; i < end; i++) {
-            bool left = a < middle && (b == end || name_cmp(t, &v[a], &v[b]) <= 0);
+            bool left = a < middle && (b == end || name_cmp(r, &v[a], &v[b]) <= 0);
             out[i] = left ? v[a++] : v[b++];
         }
     }
 }
 
 // A merge sort, between two arrays; returns the one that has the result. (qsort has no place for
-// the table of strings.)
-static struct name *name_sort(const struct symbol_table *t, struct name *v, struct name *spare,
-                              size_t n)
+// the texts.)
+static struct name *name_sort(const struct ranks *r, struct name *v, struct name *spare, size_t n)
 {
     for (size_t run = 1; run < n; run *= 2) {
-        name_merge(t, v, spare, n, run);
+        name_merge(r, v, spare, n, run);
         struct name *swap = v;
         v = spare;
         spare = swap;
@@ -104,34 +128,57 @@ static struct name *name_sort(const struct symbol_table *t, struct name *v, stru
     return v;
 }
 
-static bool rank(struct arena *a, const struct symbol_table *t, const bool *needed,
+// Makes the name of a frame that has none in the table, if that was not done yet.
+static bool make_name(struct arena *a, struct ranks *r, uint32_t frame)
+{
+    const struct symbol_table *t = r->t;
+    char room[FRAME_NAME_MAX];
+    if (!r->made) r->made = ARENA_ARRAY(a, str, t->frame_count);
+    if (!r->made) return false;
+    if (r->made[frame].n == 0) r->made[frame] = arena_str(a, frame_name(t, frame, room));
+    return r->made[frame].n > 0;
+}
+
+// Marks the names of needed stacks and counts them; false without memory.
+static bool mark_names(struct arena *a, struct ranks *r, const bool *needed, bool empty,
+                       uint32_t *count)
+{
+    const struct symbol_table *t = r->t;
+    for (uint32_t i = empty ? 0 : 1; i < t->stack_count; i++) {
+        if (i > 0 && !needed[i]) continue;
+        uint32_t name = name_of(t, i);
+        if (r->of[name]) continue;
+        if (name >= t->string_count && !make_name(a, r, name - t->string_count)) return false;
+        r->of[name] = 1;
+        ++*count;
+    }
+    return true;
+}
+
+// empty: whether the empty stack is a node.
+static bool rank(struct arena *a, const struct symbol_table *t, const bool *needed, bool empty,
                  struct ranks *out)
 {
-    out->of = ARENA_ARRAY(a, uint32_t, t->string_count);
-    if (!out->of) return false;
     uint32_t count = 0;
-    for (uint32_t i = 1; i < t->stack_count; i++) {
-        if (!needed[i]) continue;
-        uint32_t *seen = &out->of[name_row(t, i)];
-        count += *seen == 0;
-        *seen = 1;
-    }
+    uint32_t numbers = 0;
+    if (__builtin_add_overflow(t->string_count, t->frame_count, &numbers)) a->exhausted = true;
+    *out = (struct ranks){.t = t, .of = ARENA_ARRAY(a, uint32_t, numbers)};
+    if (a->exhausted || !mark_names(a, out, needed, empty, &count)) return false;
     struct name *names = ARENA_ARRAY(a, struct name, count);
     struct name *spare = ARENA_ARRAY(a, struct name, count);
     out->names = ARENA_ARRAY(a, str, count);
     if (!names || !spare || !out->names) return false;
-    count = 0;
-    for (uint32_t i = 0; i < t->string_count; i++) {
-        if (out->of[i] && t->strings[i].n > 0)
-            names[count++] = (struct name){head_of(t->strings[i]), i};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < numbers; i++) {
+        if (out->of[i]) names[n++] = (struct name){head_of(name_text(out, i)), i};
     }
-    // A stack whose name is empty was counted above, so there may be fewer.
-    names = name_sort(t, names, spare, count);
-    // A decoded table may hold a name twice: both rows get one rank.
+    assert(n == count);
+    names = name_sort(out, names, spare, count);
+    // Two numbers may have one text, as names that are made do: they get one rank.
     for (uint32_t i = 0; i < count; i++) {
-        bool again = i > 0 && name_cmp(t, &names[i - 1], &names[i]) == 0;
-        if (!again) out->names[out->count++] = t->strings[names[i].row];
-        out->of[names[i].row] = out->count - 1;
+        bool again = i > 0 && name_cmp(out, &names[i - 1], &names[i]) == 0;
+        if (!again) out->names[out->count++] = name_text(out, names[i].number);
+        out->of[names[i].number] = out->count - 1;
     }
     return true;
 }
@@ -224,21 +271,23 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
     if (!needed || !nodes) return arena_fail(a, e);
     memcpy(needed, selected, t->stack_count * sizeof *needed);
     symbols_mark_ancestors(t, needed);
-    struct ranks ranks = {0};
-    if (!rank(a, t, needed, &ranks)) return arena_fail(a, e);
-    uint32_t most = 0;
+    struct ranks ranks;
+    if (!rank(a, t, needed, selected[0], &ranks)) return arena_fail(a, e);
+    uint32_t most = selected[0];
     // Each needed stack makes one node at most.
     for (uint32_t i = 1; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
     if (!init(&x, a, most)) return arena_fail(a, e);
+    if (selected[0]) {
+        // The empty stack is the root to all others, and has a node of its own beside theirs.
+        uint32_t unknown = child(&x, 0, ranks.of[name_of(t, 0)], &ranks);
+        x.tree.nodes[unknown].self = sums[0];
+    }
     for (uint32_t i = 1; i < t->stack_count; i++) {
         if (!needed[i]) continue;
-        uint32_t name = name_row(t, i);
-        uint32_t parent = nodes[t->stacks[i].parent];
-        // A frame without a name adds no node: its callees are children of its caller.
-        nodes[i] = t->strings[name].n > 0 ? child(&x, parent, ranks.of[name], &ranks) : parent;
-        if (!selected[i] || nodes[i] == 0) continue;
+        nodes[i] = child(&x, nodes[t->stacks[i].parent], ranks.of[name_of(t, i)], &ranks);
+        if (!selected[i]) continue;
         if (!sum_add(&x.tree.nodes[nodes[i]].self, sums[i])) return overflow(e);
     }
     if (!link_children(&x, a, ranks.count)) return arena_fail(a, e);

@@ -3,10 +3,10 @@
 // tree.h - from sums over stacks to the tree that people see: by function name, truncated once.
 //
 // The input is always a symbol table and dense sums by stack. A tree has one node for each distinct
-// path of function names; lines, files and addresses do not matter. Frames without a name add no
-// node, so stacks without any name, like the empty stack, count in no total. Nodes come after their
-// parents. Children are in byte order of their names, but the child "other" that truncation made
-// comes last. docs/formats/flamegraph.md has the rules.
+// path of names (model/frame_name.h); lines and files do not matter, and addresses only where they
+// are the name. Every stack has a node, so no value is lost: that of the empty stack is [unknown]
+// below the root. Nodes come after their parents. Children are in byte order of their names, but
+// the child "other" that truncation made comes last. docs/formats/flamegraph.md has the rules.
 //
 // Nothing recurses: a stack may be a million frames deep. Memory is the arena's, whose cap ends
 // what is too large with resource_exhausted. A total outside int64 is out_of_range.
@@ -15,7 +15,7 @@
 #include "model/symbols.h"
 
 struct tree_node {
-    str name;  // borrows from the symbol table
+    str name;  // the symbol table's, or the arena's if it was made
     int64_t self;
     int64_t total;
     uint32_t parent;
@@ -41,6 +41,9 @@ bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *su
 // is n. After the first wrong name it stays above n.
 uint32_t tree_match(const struct symbol_table *t, uint32_t frame, uint32_t matched,
                     const str *call_site, size_t n);
+
+// Whether the empty stack lies under the call site: its node is [unknown] below the root.
+bool tree_match_empty(const str *call_site, size_t n);
 
 // Keeps the max_nodes largest nodes and those that tie with the smallest of them. Nodes that are
 // removed below a node are added up in its child "other"; if it keeps a child of that name, in the

@@ -12,8 +12,8 @@
 bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *sums,
                   const str *call_site, size_t n);
 
-// The tree of the selected stacks. *node_of, for each of these and their ancestors: its node; 0 if
-// neither it nor an ancestor has a name.
+// The tree of the selected stacks. *node_of, for each of these and their ancestors: its node. That
+// of the empty stack is the root, though its value is in the root's child [unknown].
 bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums,
               const bool *selected, struct tree *out, uint32_t **node_of, err *e) MUST_CHECK;
 

@@ -6,7 +6,7 @@
 // strictly (the first delta is the id itself), values are not zero, the divisor is the greatest
 // common divisor of the values (1 if n = 0, 2^62 if all are -2^63), so equal vectors have equal
 // bytes. A reader takes any divisor that int64 holds. Stack 0, the empty stack, may occur: it
-// counts in totals and is no node of a tree. docs/formats/vector.md has examples.
+// counts in totals, and trees show it as [unknown]. docs/formats/vector.md has examples.
 //
 // Sums are checked: a sum outside int64 is out_of_range, never wrapped.
 #pragma once

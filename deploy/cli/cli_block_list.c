@@ -5,6 +5,7 @@
 #include "deploy/cli/cli_block.h"
 #include "deploy/cli/cli_merge.h"
 #include "deploy/cli/cli_time.h"
+#include "model/frame_name.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -159,10 +160,11 @@ static void put_stack(struct buf *b, const struct symbol_table *t, uint32_t stac
 {
     assert(stack < t->stack_count);
     bool any = false;
-    if (stack == 0 && !json) buf_z(b, "(no stack)");
+    if (stack == 0 && !json) buf_z(b, "[unknown]");
     // Ends at 0, the empty stack: parents have smaller numbers, which the reader has checked.
     for (int i = 0; stack && i < FRAMES_SHOWN; i++, stack = t->stacks[stack].parent) {
-        str name = symbols_frame_name(t, t->stacks[stack].frame);
+        char room[FRAME_NAME_MAX];
+        str name = frame_name(t, t->stacks[stack].frame, room);
         if (any) buf_z(b, json ? "," : " < ");
         any = true;
         if (json)

@@ -89,8 +89,7 @@ static int by_change(const void *a, const void *b)
 
 static double share(int64_t v, int64_t total)
 {
-    assert(v >= 0 && total >= v);  // flame_read saw to it
-    return total ? (double)v / (double)total : 0;
+    return total > 0 ? (double)v / (double)total : 0;
 }
 
 // Joins the functions of both sides, which are sorted by name.

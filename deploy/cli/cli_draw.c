@@ -116,7 +116,7 @@ static void put_label(struct row *r, const struct flame_node *n, unsigned column
         return;
     }
     if (text_columns(name) + 2 > columns) name = draw_short_name(name);
-    text_percent(percent, (double)n->total / (double)r->f->total);
+    text_percent(percent, (double)n->total / (double)r->f->total);  // not 0: see column_of
     text_value(value, (double)n->total * r->unit.factor, r->unit.unit);
     snprintf(facts, sizeof facts, "%s  %s", percent, value);
     unsigned needs = text_columns(name) + 2;
@@ -151,7 +151,7 @@ static void put_colored(struct row *r, const struct flame_node *n, unsigned colu
 static void put_cell(struct row *r, const struct flame_node *n)
 {
     unsigned from = column_of(r, n->left);
-    unsigned to = column_of(r, n->left + n->total);
+    unsigned to = column_of(r, n->left + n->width);
     assert(to >= from && to <= r->width);
     bool plain = r->look->colors == TEXT_PLAIN;
     // Too narrow for anything; its children are narrower, so nothing will hang in the air.
@@ -178,7 +178,7 @@ static void put_cell(struct row *r, const struct flame_node *n)
 void draw_flame(struct buf *b, const struct flame *f, const struct text_look *look,
                 struct draw_unit unit, uint32_t depth)
 {
-    if (f->count == 0) return;
+    if (f->count == 0 || f->total <= 0) return;  // of less than nothing there is no picture
     assert(look->width > 1 && f->level_count > 0);
     bool plain = look->colors == TEXT_PLAIN;
     for (uint32_t level = 0; level < f->level_count && (depth == 0 || level < depth); level++) {
@@ -202,9 +202,10 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
 static void put_facts(struct buf *b, int64_t value, int64_t total, struct draw_unit unit)
 {
     char text[TEXT_NUMBER_MAX];
-    assert(total > 0);
+    // Of less than nothing there are no shares.
+    double share = total > 0 ? (double)value / (double)total : 0;
     text_right(b, text_value(text, (double)value * unit.factor, unit.unit), VALUE_COLUMNS);
-    text_right(b, text_percent(text, (double)value / (double)total), PERCENT_COLUMNS);
+    text_right(b, text_percent(text, share), PERCENT_COLUMNS);
 }
 
 void draw_tree(struct buf *b, const struct flame *f, const struct text_look *look,
@@ -218,7 +219,7 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
     bool more = true;
     while (more) {
         const struct flame_node *n = &f->nodes[w.node];
-        bool small = (double)n->total < min * (double)f->total;
+        bool small = (double)n->width < min * (double)f->total && f->total > 0;
         bool deep = depth > 0 && w.depth >= depth;
         if (!w.leaving && (small || deep)) {
             w.leaving = true;  // and so are those below
@@ -255,12 +256,11 @@ void draw_functions(struct buf *b, const struct flame_function *v, size_t n, int
     // Sorted by self: the first bar is the longest. 1 avoids a division by 0.
     double longest = n > 0 && v[0].self > 0 ? (double)v[0].self : 1;
     for (size_t i = 0; i < n; i++) {
-        assert(v[i].self <= v[i].total && v[i].total <= total);
         put_facts(b, v[i].self, total, unit);
         if (bars) {
             text_pad(b, 2);
             text_ink(b, look->colors, INK_BAR);
-            text_bar(b, (double)v[i].self / longest, BAR_COLUMNS);
+            text_bar(b, (double)MAX(v[i].self, 0) / longest, BAR_COLUMNS);
             text_reset(b, look->colors);
         }
         put_facts(b, v[i].total, total, unit);

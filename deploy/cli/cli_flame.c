@@ -17,6 +17,8 @@ struct reading {
     uint32_t parent_end;  // end of that level
     uint32_t last;        // child of `parent` that came before, or FLAME_NONE
     int64_t room;         // of `parent`, beside its self and its children; once it has a child
+    int64_t selves;       // of all bars, without their signs: no sum of selves is larger
+    size_t narrow;        // 0, or the first level + 1 with more self than its bar is wide
 };
 
 static bool refuse(err *e, size_t level, const char *what)
@@ -27,8 +29,8 @@ static bool refuse(err *e, size_t level, const char *what)
 
 static int64_t right_of(const struct flame_node *n)
 {
-    assert(n->left >= 0 && n->total >= 0);
-    return n->left + n->total;  // cannot overflow: read_level has checked it
+    assert(n->left >= 0 && n->width >= 0);
+    return n->left + n->width;  // cannot overflow: read_level has checked it
 }
 
 // Hangs a bar below the one above it; returns NULL, or what is wrong. Bars of both levels go from
@@ -45,11 +47,14 @@ static const char *hang(struct reading *r, uint32_t at)
         r->last = FLAME_NONE;
     }
     if (r->parent == r->parent_end) return "has a bar that lies below none";
-    if (r->last == FLAME_NONE) r->room = nodes[r->parent].total - nodes[r->parent].self;
+    if (r->last == FLAME_NONE) {
+        const struct flame_node *p = &nodes[r->parent];
+        r->room = p->width - MIN(MAX(p->self, 0), p->width);
+    }
     // Sums of functions rely on it: else the self of a recursive function could exceed its total,
     // and with large values 64 bits.
-    if (n->total > r->room) return "has bars that leave no room for the self of the one above";
-    r->room -= n->total;
+    if (n->width > r->room) return "has bars that leave no room for the self of the one above";
+    r->room -= n->width;
     n->parent = r->parent;
     if (r->last == FLAME_NONE)
         nodes[r->parent].first_child = at;
@@ -57,6 +62,16 @@ static const char *hang(struct reading *r, uint32_t at)
         nodes[r->last].next_sibling = at;
     r->last = at;
     return NULL;
+}
+
+static bool note_self(struct reading *r, const struct flame_node *n, size_t level)
+{
+    if (n->self == INT64_MIN ||
+        __builtin_add_overflow(r->selves, n->self < 0 ? -n->self : n->self, &r->selves))
+        return false;
+    r->out->is_signed = r->out->is_signed || n->self < 0;
+    if (n->self > n->width && r->narrow == 0) r->narrow = level + 1;
+    return true;
 }
 
 static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t level, err *e)
@@ -72,19 +87,20 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
         *n = (struct flame_node){.parent = FLAME_NONE,
                                  .first_child = FLAME_NONE,
                                  .next_sibling = FLAME_NONE,
-                                 .total = bar[1],
-                                 .self = bar[2]};
-        if (bar[0] < 0 || bar[1] < 0 || bar[2] < 0 || bar[2] > bar[1])
-            return refuse(e, level, "has a bar of a negative size, or more self than total");
+                                 .width = bar[1],
+                                 .self = bar[2],
+                                 .total = bar[1]};
+        if (bar[0] < 0 || bar[1] < 0) return refuse(e, level, "has a bar of a negative size");
         if (bar[3] < 0 || (uint64_t)bar[3] >= f->name_count)
             return refuse(e, level, "has a bar whose name does not exist");
         if (__builtin_add_overflow(edge, bar[0], &n->left) ||
-            __builtin_add_overflow(n->left, n->total, &edge))
+            __builtin_add_overflow(n->left, n->width, &edge))
             return refuse(e, level, "is too wide");
         n->name = (uint32_t)bar[3];
         assert(n->left >= 0 && right_of(n) == edge);
         const char *fault = level > 0 ? hang(r, f->count) : NULL;
         if (fault) return refuse(e, level, fault);
+        if (!note_self(r, n, level)) return refuse(e, level, "has selves that do not fit 64 bits");
         f->count++;
     }
     // Shares are of the root, and columns are counted from its left edge.
@@ -92,6 +108,16 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
     if (level == 0 && f->count == 1 && f->nodes[0].left != 0)
         return refuse(e, level, "has a root that does not begin at 0");
     return true;
+}
+
+// Makes totals the sums of selves. Nodes come after their parents, so one pass from the last does.
+static void sum_selves(struct flame *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        f->nodes[i].total = f->nodes[i].self;
+    // No overflow: read_level added up all selves without their signs.
+    for (uint32_t i = f->count; i-- > 1;)
+        f->nodes[f->nodes[i].parent].total += f->nodes[i].total;
 }
 
 bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame *out, err *e)
@@ -125,8 +151,13 @@ bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame 
     }
     if (out->count == 0) return true;
     assert(out->count <= bars && out->level_count > 0);
+    if (r.narrow && !out->is_signed)
+        return refuse(e, r.narrow - 1, "has a bar with more self than total");
+    if (out->is_signed) sum_selves(out);
     out->total = out->nodes[0].total;
-    if (out->total == 0) out->count = 0;  // no data: shares of 0 have no meaning
+    if (out->is_signed && MAX(out->total, 0) != out->nodes[0].width)
+        return refuse(e, 0, "has another size than its selves add up to");
+    if (out->nodes[0].width == 0 && !out->is_signed) out->count = 0;  // no data
     return true;
 }
 
@@ -231,15 +262,16 @@ bool flame_functions(const struct flame *f, struct arena *a, struct flame_functi
             continue;
         }
         // No overflow: a self lies beside the bars below, and the totals that are added lie side by
-        // side, so both sums are at most the root's total.
+        // side, so both sums are at most the root's total. Sums of selves were checked when they
+        // were read.
         fn->name = f->names[node->name];
         fn->self += node->self;
         if (inside[node->name]++ == 0) fn->total += node->total;
-        assert(fn->self <= fn->total && fn->total <= f->total);
+        assert(f->is_signed || (fn->self <= fn->total && fn->total <= f->total));
     }
     // Moved to the front in place: *n never gets past i. Names without a bar are left out.
     for (uint32_t i = 0; i < f->name_count; i++) {
-        if (all[i].total > 0) all[(*n)++] = all[i];
+        if (all[i].total != 0 || all[i].self != 0) all[(*n)++] = all[i];
     }
     return true;
 }

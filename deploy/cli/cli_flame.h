@@ -4,7 +4,10 @@
 // and that into collapsed text or a list of functions. Pure.
 //
 // The answer is not trusted: bars that are not four numbers each, names that do not exist, negative
-// values, and bars without a bar above them are invalid_argument. No function recurses.
+// widths, and bars without a bar above them are invalid_argument. No function recurses.
+//
+// Selves may be negative, as those of differences are. Then a bar may be wider or narrower than
+// what its selves and those below it add up to, and that sum counts.
 #pragma once
 
 #include "base/arena.h"
@@ -19,8 +22,9 @@ struct flame_node {
     uint32_t first_child;   // FLAME_NONE = none
     uint32_t next_sibling;  // FLAME_NONE = none
     int64_t left;           // edge
-    int64_t total;
+    int64_t width;
     int64_t self;
+    int64_t total;  // the width, or the sum of selves (is_signed)
 };
 
 // Nodes level by level from the root, within a level from left to right.
@@ -31,7 +35,8 @@ struct flame {
     uint32_t level_count;
     str *names;
     uint32_t name_count;
-    int64_t total;
+    int64_t total;   // of the root: its width, or 0 and less
+    bool is_signed;  // a self is negative
 };
 
 // Reads the graph; memory is the arena's, names borrow from g.

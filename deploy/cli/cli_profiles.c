@@ -11,6 +11,7 @@
 #include "deploy/cli/cli_files.h"
 #include "deploy/cli/cli_perf_data.h"
 #include "model/flamegraph.h"
+#include "model/frame_name.h"
 
 #define FILE_MAX ((size_t)2 << 30)
 
@@ -298,17 +299,25 @@ bool profiles_choose(const struct profiles *p, str text, size_t *row, err *e)
 
 // ---- the tree
 
-// The name by which a frame is shown.
-static uint32_t frame_of(struct symbols *s, struct arena *a, str name, uint64_t address, err *e)
+// A frame with the name that it is shown by; function is NULL in a location without lines.
+static uint32_t frame_of(struct symbols *s, struct arena *a, const struct profile *p,
+                         const struct profile_location *l, const struct profile_function *function,
+                         err *e)
 {
-    if (name.n == 0) name = arena_printf(a, "0x%llx", (unsigned long long)address);
+    char room[FRAME_NAME_MAX];
+    str name = {0};
+    if (function) name = function->name.n ? function->name : function->system_name;
+    if (name.n == 0) {
+        str file = l->mapping == PROFILE_NONE ? (str){0} : p->mappings[l->mapping].filename;
+        name = frame_name_made(file, l->address, room);
+    }
     name = utf8_mended(a, name);
     if (!arena_ok(a, e)) return MAP_NONE;
     uint32_t text = symbols_string(s, name, e);
     if (text == MAP_NONE) return MAP_NONE;
-    uint32_t function = symbols_function(s, (struct symbol_function){.name = text}, e);
-    if (function == MAP_NONE) return MAP_NONE;
-    return symbols_frame(s, (struct symbol_frame){.function = function}, e);
+    uint32_t row = symbols_function(s, (struct symbol_function){.name = text}, e);
+    if (row == MAP_NONE) return MAP_NONE;
+    return symbols_frame(s, (struct symbol_frame){.function = row}, e);
 }
 
 // The frames of each location, outermost first, as rows of frames; location i has those from
@@ -329,12 +338,12 @@ static bool make_frames(struct symbols *s, struct arena *a, const struct profile
         const struct profile_location *l = &p->locations[i];
         out->first[i] = n;
         for (uint32_t k = l->line_count; k-- > 0;) {
-            str name = p->functions[p->lines[l->first_line + k].function].name;
-            out->v[n] = frame_of(s, a, name, l->address, e);
+            out->v[n] =
+                frame_of(s, a, p, l, &p->functions[p->lines[l->first_line + k].function], e);
             if (out->v[n++] == MAP_NONE) return false;
         }
         if (l->line_count == 0) {
-            out->v[n] = frame_of(s, a, (str){0}, l->address, e);
+            out->v[n] = frame_of(s, a, p, l, NULL, e);
             if (out->v[n++] == MAP_NONE) return false;
         }
     }
@@ -384,18 +393,6 @@ static bool add_values(const struct profile *p, uint32_t column, const uint32_t 
     return true;
 }
 
-static bool check_sums(const int64_t *sums, uint32_t n, err *e)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (sums[i] >= 0) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "the sum of a stack is %lld: of less than nothing there is no flame graph "
-                       "(pprof can have it: a difference of two profiles)",
-                       (long long)sums[i]);
-    }
-    return true;
-}
-
 // Of all profiles that have the type of this row.
 static bool add_up(struct symbols *s, struct arena *a, const struct profiles *p, size_t row,
                    int64_t **sums, err *e)
@@ -415,7 +412,7 @@ static bool add_up(struct symbols *s, struct arena *a, const struct profiles *p,
             !add_values(&p->decoded.profiles[t->profile], t->column, stacks[i], *sums, e))
             return false;
     }
-    return check_sums(*sums, s->t.stack_count, e);
+    return true;
 }
 
 bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,

@@ -55,8 +55,8 @@ void profiles_put_type(struct buf *b, const struct profiles_type *t);
 bool profiles_is_alone(const struct profiles *p, size_t row);
 
 // The tree by function name, of all profiles with the type and name of this row, as message
-// FlameGraph (model/flamegraph.h), and as one that can be drawn. Frames without a name are shown by
-// their address.
+// FlameGraph (model/flamegraph.h), and as one that can be drawn. Frames have the names that the
+// server would give them (model/frame_name.h).
 bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
                     err *e) MUST_CHECK;
 bool profiles_flame(struct arena *a, const struct profiles *p, size_t row, struct flame *f,

@@ -5,8 +5,7 @@
 // of its frames from the root.
 #include "codec/json.h"
 #include "deploy/cli/cli_profiles.h"
-
-#include <stdio.h>
+#include "model/frame_name.h"
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 
@@ -19,11 +18,25 @@ static const char *unit_of(str unit)
     return "none";
 }
 
-// Frames of speedscope are a profile's functions, and behind them its locations without any.
+// Frames of speedscope are a profile's functions, and behind them its locations whose functions are
+// not named, or that have none.
 struct shared {
     uint32_t *functions;   // of each profile the number of its first function,
-    uint32_t **addresses;  // and the numbers of its locations without one
+    uint32_t **addresses;  // and the numbers of such locations
 };
+
+static str name_of(const struct profile_function *f)
+{
+    return f->name.n ? f->name : f->system_name;
+}
+
+static bool is_named(const struct profile *p, const struct profile_location *l)
+{
+    for (uint32_t i = 0; i < l->line_count; i++) {
+        if (name_of(&p->functions[p->lines[l->first_line + i].function]).n == 0) return false;
+    }
+    return l->line_count > 0;
+}
 
 static void put_frame(struct buf *out, str name, str file, int64_t line)
 {
@@ -50,17 +63,18 @@ static bool put_shared(struct arena *a, const struct decoded *d, struct shared *
         for (uint32_t k = 0; k < p->function_count; k++, n++) {
             const struct profile_function *f = &p->functions[k];
             if (n) buf_z(out, ",\n");
-            put_frame(out, f->name, f->filename, f->start_line);
+            put_frame(out, name_of(f), f->filename, f->start_line);
         }
         s->addresses[i] = ARENA_ARRAY(a, uint32_t, (size_t)p->location_count + 1);
         if (!s->addresses[i]) return arena_fail(a, e);
         for (uint32_t k = 0; k < p->location_count; k++) {
-            char text[32];
-            if (p->locations[k].line_count) continue;
+            char text[FRAME_NAME_MAX];
+            const struct profile_location *l = &p->locations[k];
+            if (is_named(p, l)) continue;
             s->addresses[i][k] = n;
-            snprintf(text, sizeof text, "0x%llx", (unsigned long long)p->locations[k].address);
+            str file = l->mapping == PROFILE_NONE ? (str){0} : p->mappings[l->mapping].filename;
             if (n++) buf_z(out, ",\n");
-            put_frame(out, str_of(text), (str){0}, 0);
+            put_frame(out, frame_name_made(file, l->address, text), (str){0}, 0);
         }
     }
     return true;
@@ -75,8 +89,10 @@ static void put_stack(struct buf *out, const struct profile *p, const struct pro
         uint32_t at = p->stack_locations[sample->first_location + k];
         const struct profile_location *l = &p->locations[at];
         for (uint32_t i = l->line_count; i-- > 0; between = ",") {
+            uint32_t function = p->lines[l->first_line + i].function;
+            bool named = name_of(&p->functions[function]).n > 0;
             buf_z(out, between);
-            buf_u64(out, (uint64_t)functions + p->lines[l->first_line + i].function);
+            buf_u64(out, named ? (uint64_t)functions + function : addresses[at]);
         }
         if (l->line_count) continue;
         buf_z(out, between);

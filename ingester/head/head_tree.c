@@ -3,6 +3,7 @@
 // head_tree.c - the sums of all rows that match a query, by stack.
 #include "ingester/head/head_exemplar.h"
 #include "ingester/head/head_int.h"
+#include "model/period.h"
 #include "model/vector.h"
 
 // The sums of one service by its own stack ids, in a dense array: adding an entry is one array
@@ -15,7 +16,14 @@ struct tree_read {
     int64_t *sums;
     size_t room;
     uint64_t profiles;
+    int64_t period;
 };
+
+static void count(struct tree_read *t, const struct row *row)
+{
+    t->profiles++;
+    period_merge(&t->period, MAX(row->period, 0));
+}
 
 static bool add_spans(struct tree_read *t, const struct row *row, uint32_t stacks, err *e)
 {
@@ -27,7 +35,7 @@ static bool add_spans(struct tree_read *t, const struct row *row, uint32_t stack
         if (!vector_add(row_span_vector(row->spans, i), 1, t->sums, stacks, e)) return false;
         found = true;
     }
-    t->profiles += found;
+    if (found) count(t, row);
     return true;
 }
 
@@ -44,7 +52,7 @@ static bool add_row(const struct tree_series *s, const struct row *row, err *e)
     if (!span_filter_has_profile(&t->filter, row->id)) return true;
     if (!walk_counts(t->walk, s->service, s->series, row)) return true;
     if (span_filter_is_of_spans(&t->filter)) return add_spans(t, row, s->stacks, e);
-    t->profiles++;
+    count(t, row);
     return vector_add(payload_view(row->vector), row->factor, t->sums, s->stacks, e);
 }
 
@@ -85,5 +93,6 @@ bool head_tree(struct head *h, struct req *r, const struct head_query *q,
     }
     mem_free(t.budget, t.sums, t.room * sizeof *t.sums);
     *profiles += t.profiles;
+    period_merge(&m->period, t.period);
     return ok;
 }

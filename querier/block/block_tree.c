@@ -11,6 +11,7 @@
 // service, not once for a block. A unit whose object failed adds nothing (finish_unit), so a fault
 // of a wave leaves no half sums of it there.
 #include "aggregate/span_filter.h"
+#include "model/period.h"
 #include "model/vector.h"
 #include "querier/block/block_int.h"
 
@@ -240,6 +241,13 @@ static bool add_by_name(struct tree *t, const struct block_unit *u, const int64_
     return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
 }
 
+static void note_periods(struct merged *m, const struct block_unit *u)
+{
+    for (uint32_t i = 0; i < u->index->type_count; i++) {
+        if (u->asked[i]) period_merge(&m->stacks.period, u->index->periods[i]);
+    }
+}
+
 static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *e)
 {
     struct merged *m = t->w->m;
@@ -251,6 +259,7 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
              (!t->w->ask.excluded || negate(own->sums, u->index->stack_count, e)) &&
              (u->names_kept ? add_by_name(t, u, own->sums, e)
                             : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
+        if (!t->w->ask.excluded) note_periods(m, u);
         // Unsigned, so that subtracting before or after adding is the same in the end.
         m->profiles += t->w->ask.excluded ? 0 - own->profiles : own->profiles;
     }

@@ -5,6 +5,7 @@
 #include "querier/merge/merged.h"
 
 #include "codec/pb.h"
+#include "model/period.h"
 #include "querier/merge/merged_int.h"
 
 // Bytes of symbols or of a vector before they are copied into an answer.
@@ -74,6 +75,8 @@ static bool add_fields(struct merged *m, str partial, err *e)
     while (pb_next(&r)) {
         bool ok = true;
         if (r.field == 3 && r.type == PB_VARINT) m->profiles += r.number;
+        if (r.field == 10 && r.type == PB_VARINT)
+            period_merge(&m->stacks.period, (int64_t)r.number);
         if (r.type != PB_BYTES) continue;
         switch (r.field) {
         case 1:
@@ -139,6 +142,7 @@ bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err
         pb_put_bytes_opt(out, 1, buf_view(&symbols));
         pb_put_bytes_opt(out, 2, buf_view(&vector));
         pb_put_u64_opt(out, 3, m->profiles);
+        pb_put_i64_opt(out, 10, m->stacks.period);
         label_sets_encode(&m->sets, out, 5);
         label_sets_encode_names(&m->names, out, 6);
         extent_encode(&m->extent, out, 8);

@@ -84,6 +84,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
     assert(m->stacks.symbols.t.stack_count > 0);  // the empty stack at least
     out->symbols = &m->stacks.symbols.t;
     out->sums = m->stacks.sums;
+    out->period = m->stacks.period;
     out->arena = &m->arena;  // what is made of the sums counts as the query's memory
     const Types__V1__StackTraceSelector *s = asked->stack_selector;
     if (!s) return true;
@@ -114,11 +115,13 @@ bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e)
     return true;
 }
 
-// The period that pprof tools expect of a type; what agents sent is not the same everywhere.
-static int64_t period_of(str name)
+// The period that the profiles state. If they state none, or not all the same, it is the one that
+// pprof tools expect of a type.
+static int64_t period_of(const struct stack_sums *s)
 {
-    if (str_is(name, "process_cpu")) return 1000000000;
-    if (str_is(name, "memory")) return 524288;
+    if (s->period > 0) return s->period;
+    if (str_is(s->type.name, "process_cpu")) return 1000000000;
+    if (str_is(s->type.name, "memory")) return 524288;
     return 1;
 }
 
@@ -134,7 +137,7 @@ bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf 
                    .sample_unit = s->type.sample_unit,
                    .period_type = s->type.period_type,
                    .period_unit = s->type.period_unit,
-                   .period = period_of(s->type.name),
+                   .period = period_of(s),
                    .time_ns = time_ns},
         .max_nodes = max_nodes,
         .call_site = s->call_site,

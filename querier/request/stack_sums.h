@@ -41,6 +41,7 @@ struct stack_sums {
     struct ptype type;
     const struct symbol_table *symbols;  // NULL if range.empty
     const int64_t *sums;
+    int64_t period;       // of the profiles (model/period.h)
     struct arena *arena;  // for results built from them; the request's if range.empty
     const str *call_site;
     size_t call_site_count;

@@ -3,6 +3,7 @@
 Samples are {"stack": frames innermost first, "values": [...], "labels": [(key, value)]}, as check.py counts them. A location without
 lines is one frame that is called by its address."""
 import gzip
+import re
 
 from client import unpack, unpb
 
@@ -21,7 +22,7 @@ def text(data):
 
 
 def pprof(data):
-    """(head, samples) of a pprof message, gzip-compressed or not. A sample that names what is not there is left out."""
+    """(head, samples) of a pprof message, gzip-compressed or not. A location that is not there is [unknown]."""
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
     m = unpb(data)
@@ -35,9 +36,9 @@ def pprof(data):
     samples = []
     for s in map(unpb, m.get(2, [])):
         ids = unpack(s.get(1, []))
-        if all(i in locations for i in ids):
-            labels = [(strings[first(l, 1)], strings[first(l, 2)] if first(l, 2) else first(l, 3)) for l in map(unpb, s.get(3, []))]
-            samples.append({"stack": [f for i in ids for f in locations[i]], "values": [signed(v) for v in unpack(s.get(2, []))], "labels": labels})
+        labels = [(strings[first(l, 1)], strings[first(l, 2)] if first(l, 2) else first(l, 3)) for l in map(unpb, s.get(3, []))]
+        stack = [f for i in ids for f in locations.get(i, ["[unknown]"])]
+        samples.append({"stack": stack, "values": [signed(v) for v in unpack(s.get(2, []))], "labels": labels})
     counts = {name: len(m.get(field, [])) for name, field in (("mappings", 3), ("locations", 4), ("functions", 5), ("strings", 6))}
     inlined = [len(unpb(place).get(4, [])) for place in m.get(4, [])]
     return {"types": [pair(unpb(t)) for t in m.get(1, [])], "period_type": pair(unpb(first(m, 11, b""))), "period": signed(first(m, 12)),
@@ -45,9 +46,16 @@ def pprof(data):
             "locations_inlined": sum(n > 1 for n in inlined), "locations_without_lines": inlined.count(0), **counts}, samples
 
 
+def bare(name):
+    """A name that is made of mapping and address: the address."""
+    return re.sub(r"^.*!(?=0x[0-9a-f]+$)", "", name)
+
+
 def bars(names, levels):
-    """Samples of a flame graph with one value, and the number of its nodes without the root; each bar is offset, total, self, name."""
+    """Samples of a flame graph with one value, and the number of its nodes without the root; each bar is offset, total, self, name.
+    Frames that are called by mapping and address are called by the address, as facts do."""
     samples, nodes, above = [], 0, None
+    names = [bare(name) for name in names]
     for level in levels:
         here, at = [], 0
         values = [int(v) for v in level]

@@ -1,8 +1,8 @@
 """The brute-force side of the oracle: a list of what was pushed, and every answer computed from it sample by sample.
 
-A pushed profile is normalised as the product promises: samples with a negative value or only zeros vanish, string sample
+A pushed profile is normalised as the product promises: samples with only zeros vanish, negative values count, string sample
 labels become series labels unless the profile has the name already, numeric ones are dropped, empty label values mean no
-label. A sample without frames counts in totals and is in no tree. span_id and trace_id of a sample are no labels: what a
+label. A sample without frames is the node [unknown] below the root. span_id and trace_id of a sample are no labels: what a
 row has of one (span, trace) is its part of it.
 """
 import re
@@ -32,6 +32,7 @@ class Row:
 
 
 ORIGIN = ("span_id", "trace_id")
+UNKNOWN = "[unknown]"
 
 
 def under(stack, site):
@@ -42,16 +43,17 @@ def under(stack, site):
 def rows_of(labels, types, period_type, time_ns, samples, tenant=None):
     groups = defaultdict(lambda: [(Counter(), defaultdict(Counter)) for _ in types])
     for s in samples:
-        if min(s.values) < 0 or not any(s.values):
+        if not any(s.values):
             continue
+        stack = s.stack or UNKNOWN
         own = {k: v for k, v in s.labels.items() if isinstance(v, str) and v and k not in ORIGIN}
         origin = tuple(s.labels.get(k) for k in ORIGIN)
         merged = {**own, **{k: v for k, v in labels.items() if v}}
         columns = groups[tuple(sorted(merged.items()))]
         for (column, parts), value in zip(columns, s.values):
-            column[s.stack] += value
+            column[stack] += value
             if any(origin) and value:
-                parts[origin][s.stack] += value
+                parts[origin][stack] += value
     rows = []
     for key, columns in groups.items():
         base = dict(key)
@@ -100,9 +102,9 @@ class Model:
                 sources = [part for (span, trace), part in row.parts.items() if span in (spans or ()) or trace in (traces or ())]
             for stacks in sources:
                 for stack, value in stacks.items():
-                    if stack and under(stack, site):
+                    if under(stack, site):
                         total[stack] += value
-        return dict(total)
+        return {stack: value for stack, value in total.items() if value}
 
     def points(self, matchers, start_ms, end_ms, step_ms, group_by):
         """{group: {t_ms: rows}}; point t_k = start + k * step covers (t_k - step, t_k], the first one also its left end."""

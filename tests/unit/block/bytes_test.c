@@ -61,17 +61,30 @@ static const struct {
     {"heads", "020280d8a488ee91ce972f80acc7f037000102808ece1c80ade204000100"},
     {"index", "03bcd2390103637075000100010b0103706f640101610100010100000002000001040180f6e0"
               "420180d88ee16f0180d88ee16f0180dac409000201022a011555cee2c9000001010100010b65"
-              "6b88fa0001023f011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c0000"},
+              "6b88fa0001023f011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c00000180dac409"},
     {"symbols", "0202000202070002040102020100010000000000000000000202010001020007010000000000"
                 "0000006d61696e70"},
     {"vectors of ALL", "000602010102010001020c"},
     {"footer", "020102030000000000000000000000000009616e6f6e796d6f7573bcd2390100000000ffffff"
-               "ff05010173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375d0001705844"
-               "6469012e7393266e010b656b88fa"},
-    {"trailer", "06010000000000005a000000000000001562acbb030000009656ff614654424c"},
+               "ff05010173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375d0001757"
+               "57fb44d012e7393266e010b656b88fa"},
+    {"trailer", "0b010000000000005a0000000000000061ae537805000000b1ed354b4654424c"},
 };
 
-static void check_parsed(str bytes)
+// The same block as version 3 wrote it: the index ends without periods.
+static const char version_3[] =
+    "02020001000101020180d88ee16f0180dac409000001000100020304050607081100121314151617"
+    "18000010020101020180ade20480b48913000101020402020280d8a488ee91ce972f80acc7f03700"
+    "0102808ece1c80ade20400010003bcd2390103637075000100010b0103706f640101610100010100"
+    "000002000001040180f6e0420180d88ee16f0180d88ee16f0180dac409000201022a011555cee2c9"
+    "000001010100010b656b88fa0001023f011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9"
+    "dbb93c00000202000202070002040102020100010000000000000000000202010001020007010000"
+    "0000000000006d61696e70000602010102010001020c020102030000000000000000000000000009"
+    "616e6f6e796d6f7573bcd2390100000000ffffffff05010173010464656d6f0103637075020080d8"
+    "a488ee91ce972f80acc7f0375d00017058446469012e7393266e010b656b88fa0601000000000000"
+    "5a000000000000001562acbb030000009656ff614654424c";
+
+static void check_parsed(str bytes, int64_t period)
 {
     struct model_block b = {0};
     struct block_index x = {0};
@@ -82,6 +95,7 @@ static void check_parsed(str bytes)
     assert_ok(block_index_parse(&arena, model_section(bytes, &s->index), s, &x, e));
     assert_ok(block_symbols_parse(&arena, model_section(bytes, &s->symbols), &t, e));
     assert_int_equal(x.key_count, 2);
+    assert_int_equal(x.periods[0], period);
     assert_true(str_is(symbols_frame_name(&t, t.stacks[2].frame), "map"));
     assert_memory_equal(&x.nodes_at.v[0].extent, &s->all, sizeof s->all);
     assert_ok(block_vectors_parse(&arena, model_section(bytes, &x.vectors.v[0].extent), 2, &v, e));
@@ -122,8 +136,16 @@ static void bytes_are_those_of_the_format(void **state)
         at += n;
     }
     assert_int_equal(at, out.n);
-    check_parsed(buf_view(&out));
+    check_parsed(buf_view(&out), 10000000);
     buf_release(&out);
+}
+
+static void version_3_is_read(void **state)
+{
+    (void)state;
+    uint8_t bytes[COUNT(version_3) / 2];
+    assert_true(hex_parse(str_make(version_3, sizeof version_3 - 1), bytes, sizeof bytes));
+    check_parsed(str_make(bytes, sizeof bytes), 0);
 }
 
 // The node's factor and vector in the index, and what is said of others.
@@ -173,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(bytes_are_those_of_the_format),
+        ARENA_TEST(version_3_is_read),
         ARENA_TEST(a_node_needs_a_factor_and_a_vector),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

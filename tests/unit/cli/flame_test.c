@@ -118,6 +118,8 @@ static void lies_are_refused(void **state)
         {"wraps later", {0, INT64_MAX, 0, 1, 1, 1, 0, 1}, 8, "lies below none"},
         {"beside the root", {4, 1, 0, 1}, 4, "lies below none"},
         {"wider than the root", {0, 5, 0, 1}, 4, "lies below none"},
+        {"the least self", {0, 4, INT64_MIN, 1}, 4, "do not fit"},
+        {"selves that add up to less", {0, 4, -1, 1}, 4, "another size"},
         {"two, the second outside", {0, 3, 0, 1, 0, 2, 0, 1}, 8, "lies below none"},
     };
     for (size_t i = 0; i < COUNT(lies); i++) {
@@ -135,6 +137,39 @@ static void lies_are_refused(void **state)
         if (ok || !strstr(e.msg, lies[i].message)) fail_msg("%s: %d %s", lies[i].name, ok, e.msg);
         arena_release(&a);
     }
+}
+
+// A function that takes something away is as exact as its selves, whatever its bar.
+static void negative_selves_count(void **state)
+{
+    (void)state;
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    struct buf out;
+    struct flame_function *v = NULL;
+    size_t n = 0;
+    int64_t root[] = {0, 4, 0, 0};
+    int64_t first[] = {0, 0, -3, 1, 0, 4, 5, 2};
+    int64_t second[] = {4, 0, 2, 1};
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&out, NULL, 1 << 20);
+    graph_init(&x);
+    add_level(&x, root, 4);
+    add_level(&x, first, 8);
+    add_level(&x, second, 4);
+    struct flame_sink sink = {append, &out};
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    assert_ok(flame_read(&a, &x.g, &f, e) && flame_functions(&f, &a, &v, &n, e) &&
+              flame_folded(&f, &a, &b, &sink, e));
+    assert_true(f.total == 4 && f.is_signed);
+    assert_int_equal(n, 2);
+    assert_true(v[0].self == -1 && v[0].total == -1 && v[1].self == 5 && v[1].total == 7);
+    assert_true(str_is(buf_view(&out), "a -3\nc 5\nc;a 2\n"));
+    buf_release(&b);
+    buf_release(&out);
+    arena_release(&a);
 }
 
 // Each self is within its bar, but not beside the bars below: the sum over "a" would not fit 64
@@ -264,6 +299,7 @@ int main(void)
         cmocka_unit_test(functions_have_self_and_total),
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(self_has_its_place_beside_the_bars_below),
+        cmocka_unit_test(negative_selves_count),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(picture_is_as_wide_as_the_terminal),
         cmocka_unit_test(names_of_a_tree_are_cut_on_narrow_terminals_too),

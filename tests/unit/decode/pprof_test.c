@@ -326,23 +326,24 @@ static const struct {
     int piece;
     part_fn *instead;
     const char *stacks;
+    uint64_t lost;  // samples with a frame that is not there
 } references[] = {
-    {"ids 2^63 and 2^64-1", FUNCTIONS, part_sparse_functions, "a;b=6 "},
-    {"sample with unknown location", SAMPLES, part_dangling_sample, "a;b=5 a=3 "},
-    {"location with unknown function", LOCATIONS, part_unknown_function, "a;b=5 "},
-    {"line with function 0", LOCATIONS, part_line_without_function, "a;b=5 "},
-    {"location with unknown mapping", LOCATIONS, part_unknown_mapping, "a;b=5 "},
-    {"location without mapping and lines", LOCATIONS, part_no_mapping, "a;0x30=4 a;b=5 "},
-    {"inlined calls", LOCATIONS, part_inlined, "a;a;b=4 a;b=5 "},
-    {"location id twice: the last", LOCATIONS, part_twice_location, "b;b=5 "},
-    {"function id twice: the last", FUNCTIONS, part_twice_function, "a;cpu=5 "},
+    {"ids 2^63 and 2^64-1", FUNCTIONS, part_sparse_functions, "a;b=6 ;b=5 ", 1},
+    {"sample with unknown location", SAMPLES, part_dangling_sample, "a;b=5 a;0x0;b=4 a=3 ", 1},
+    {"location with unknown function", LOCATIONS, part_unknown_function, ";a=4 a;b=5 ", 1},
+    {"line with function 0", LOCATIONS, part_line_without_function, "=4 a;b=5 ", 0},
+    {"location with unknown mapping", LOCATIONS, part_unknown_mapping, "0x30=4 a;b=5 ", 1},
+    {"location without mapping and lines", LOCATIONS, part_no_mapping, "a;0x30=4 a;b=5 ", 0},
+    {"inlined calls", LOCATIONS, part_inlined, "a;a;b=4 a;b=5 ", 0},
+    {"location id twice: the last", LOCATIONS, part_twice_location, "b;b=5 ", 0},
+    {"function id twice: the last", FUNCTIONS, part_twice_function, "a;cpu=5 ", 0},
     {"extreme values and empty stack", SAMPLES, part_extreme_values,
-     "a=-9223372036854775808 a=9223372036854775807 a=0 =8 "},
-    {"no mappings", MAPPINGS, part_nothing, ""},
-    {"no samples", SAMPLES, part_nothing, ""},
+     "a=-9223372036854775808 a=9223372036854775807 a=0 =8 ", 0},
+    {"no mappings", MAPPINGS, part_nothing, "a;b=5 ", 1},
+    {"no samples", SAMPLES, part_nothing, "", 0},
 };
 
-static void pprof_resolves_ids_and_drops_what_dangles(void **state)
+static void pprof_resolves_ids_and_keeps_what_dangles(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(references); i++) {
@@ -352,23 +353,25 @@ static void pprof_resolves_ids_and_drops_what_dangles(void **state)
         if (strcmp(stacks_of(p), references[i].stacks) != 0) {
             fail_msg("%s: %s", references[i].name, stacks_of(p));
         }
+        assert_int_equal(p->losses.count[LOSS_UNKNOWN_FRAME], references[i].lost);
         buf_release(&b);
     }
 }
 
-static void pprof_forgets_labels_of_dropped_samples(void **state)
+static void pprof_keeps_labels_of_samples_with_unknown_frames(void **state)
 {
     (void)state;
     struct buf b;
     build(&b, usual, SAMPLES, part_dangling_sample);
     pp_labelled(&b, (uint64_t[]){1}, 1, 1, (struct pp_label[]){{3, 4, 0}, {5, 0, -8}}, 2);
     struct profile *p = decoded(&b);
-    assert_int_equal(p->sample_count, 3);
-    assert_int_equal(p->label_count, 2);
-    assert_int_equal(p->samples[2].first_label, 0);
-    assert_int_equal(p->samples[2].label_count, 2);
-    assert_true(str_is(p->labels[0].key, "a") && str_is(p->labels[0].text, "b"));
-    assert_true(p->labels[1].text.n == 0 && p->labels[1].number == -8);
+    assert_int_equal(p->sample_count, 4);
+    assert_int_equal(p->label_count, 3);
+    assert_int_equal(p->samples[1].label_count, 1);
+    assert_int_equal(p->samples[3].first_label, 1);
+    assert_int_equal(p->samples[3].label_count, 2);
+    assert_true(str_is(p->labels[1].key, "a") && str_is(p->labels[1].text, "b"));
+    assert_true(p->labels[2].text.n == 0 && p->labels[2].number == -8);
     buf_release(&b);
 }
 
@@ -412,6 +415,19 @@ static void part_bad_utf8(struct buf *b)
 {
     part_strings(b);
     pp_string(b, "a\xff z");
+}
+
+static void pprof_mends_text_that_is_not_utf8(void **state)
+{
+    (void)state;
+    struct buf b;
+    build(&b, usual, STRINGS, part_bad_utf8);
+    pp_function(&b, 1, 6, 5);
+    struct profile *p = decoded(&b);
+    assert_string_equal(stacks_of(p), "a\xef\xbf\xbd z;b=5 ");
+    assert_int_equal(p->losses.count[LOSS_BAD_TEXT], 1);
+    assert_int_equal(p->losses.count[LOSS_UNKNOWN_FRAME], 0);
+    buf_release(&b);
 }
 
 static void part_location_0(struct buf *b)
@@ -519,7 +535,6 @@ static const struct {
     {"mapping file", MAPPINGS, part_bad_mapping_file,
      "mapping file name string index out of range"},
     {"build id", MAPPINGS, part_bad_build_id, "mapping build id string index out of range"},
-    {"utf-8", STRINGS, part_bad_utf8, "invalid utf8 string hex: 61ff207a"},
 };
 
 static void refuses(const enum piece *order, size_t i)
@@ -757,8 +772,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ARENA_TEST(pprof_reads_every_field),
         ARENA_TEST(pprof_accepts_every_order_and_encoding),
-        ARENA_TEST(pprof_resolves_ids_and_drops_what_dangles),
-        ARENA_TEST(pprof_forgets_labels_of_dropped_samples),
+        ARENA_TEST(pprof_resolves_ids_and_keeps_what_dangles),
+        ARENA_TEST(pprof_keeps_labels_of_samples_with_unknown_frames),
+        ARENA_TEST(pprof_mends_text_that_is_not_utf8),
         ARENA_TEST(pprof_resolves_ids_that_differ_in_few_bits),
         ARENA_TEST(pprof_refuses_in_pyroscopes_words),
         ARENA_TEST(pprof_tells_the_fault_that_pyroscope_checks_first),

@@ -3,7 +3,7 @@
 #include "lib/arena.h"
 #include "model/symbols.h"
 
-static void samples_without_positive_value_go(void **state)
+static void only_samples_with_zeros_go(void **state)
 {
     (void)state;
     int64_t values[] = {1, 0, 0, 0, 5, -1, 2, 3, INT64_MIN, 9};
@@ -14,10 +14,11 @@ static void samples_without_positive_value_go(void **state)
                                   {.first_label = 14}};
     struct profile p = {.samples = s, .sample_count = 5, .values = values, .type_count = 2};
     assert_true(normalise_profile(&arena, &p));
-    assert_int_equal(p.sample_count, 2);
+    assert_int_equal(p.sample_count, 4);
     assert_int_equal(s[0].first_label, 10);
-    assert_int_equal(s[1].first_label, 13);
-    int64_t want[] = {1, 0, 2, 3};
+    assert_int_equal(s[1].first_label, 12);
+    assert_int_equal(s[3].first_label, 14);
+    int64_t want[] = {1, 0, 5, -1, 2, 3, INT64_MIN, 9};
     assert_memory_equal(values, want, sizeof want);
 }
 
@@ -44,12 +45,29 @@ static void only_labels_with_text_stay(void **state)
     assert_true(str_is(l[s[1].first_label].key, "x"));
 }
 
-static void frames_that_say_nothing_take_their_samples_along(void **state)
+static str name_of(const struct profile *p, uint32_t location)
+{
+    const struct profile_location *l = &p->locations[location];
+    return l->line_count ? p->functions[p->lines[l->first_line].function].name : (str){0};
+}
+
+static void frames_that_say_nothing_are_unknown_frames(void **state)
 {
     (void)state;
-    struct profile_location l[] = {{.line_count = 1, .mapping = PROFILE_NONE},
-                                   {.mapping = PROFILE_NONE},
-                                   {.address = 16, .mapping = PROFILE_NONE}};
+    struct profile_function f[] = {{.name = S("f")}, {0}, {.filename = S("x.c")}};
+    struct profile_mapping m[] = {{.filename = S("libc.so")}, {.flags = 1}};
+    struct profile_line lines[] = {{0, 0}, {1, 0}, {1, 5}, {2, 0}, {1, 0}, {0, 0}};
+    struct profile_location l[] = {
+        {.mapping = PROFILE_NONE, .line_count = 1, .first_line = 0},
+        {.mapping = PROFILE_NONE},
+        {.mapping = PROFILE_NONE, .address = 16},
+        {.mapping = 0},
+        {.mapping = 1},
+        {.mapping = PROFILE_NONE, .line_count = 1, .first_line = 1},
+        {.mapping = PROFILE_NONE, .line_count = 1, .first_line = 2},
+        {.mapping = PROFILE_NONE, .line_count = 1, .first_line = 3},
+        {.mapping = PROFILE_NONE, .line_count = 2, .first_line = 4},
+    };
     uint32_t stacks[] = {0, 2, 0, 1};
     int64_t values[] = {1, 2, 4};
     struct profile_sample s[] = {{.first_location = 0, .location_count = 2},
@@ -59,29 +77,56 @@ static void frames_that_say_nothing_take_their_samples_along(void **state)
                         .sample_count = 3,
                         .values = values,
                         .type_count = 1,
+                        .functions = f,
+                        .function_count = COUNT(f),
+                        .mappings = m,
+                        .mapping_count = COUNT(m),
+                        .lines = lines,
+                        .line_count = COUNT(lines),
                         .locations = l,
-                        .location_count = 3,
+                        .location_count = COUNT(l),
                         .stack_locations = stacks};
     assert_true(normalise_profile(&arena, &p));
-    assert_int_equal(p.sample_count, 2);
-    assert_int_equal(values[0], 1);
-    assert_int_equal(values[1], 4);
+    assert_int_equal(p.sample_count, 3);
+    static const char *const names[] = {"f", "[unknown]", "", "", "[unknown]", "[unknown]", "", ""};
+    for (uint32_t i = 0; i < COUNT(names); i++) {
+        if (!str_is(name_of(&p, i), names[i])) fail_msg("%u: %.*s", i, STR(name_of(&p, i)));
+    }
+    // The inlined frame of two.
+    assert_true(str_is(name_of(&p, 8), "[unknown]"));
+    assert_true(str_is(p.functions[p.lines[5].function].name, "f"));
+    assert_int_equal(p.function_count, COUNT(f) + 1);
+    assert_int_equal(p.line_count, COUNT(lines) + 1);
 }
 
-static void addresses_of_named_mappings_are_cleared(void **state)
+static void addresses_of_named_functions_are_cleared(void **state)
 {
     (void)state;
+    struct profile_function f[] = {{.name = S("f")}, {.filename = S("x.c")}};
+    struct profile_line lines[] = {{0, 1}, {1, 1}, {0, 1}};
     struct profile_mapping m[] = {
         {.start = 1, .limit = 2, .offset = 3, .flags = SYMBOL_HAS_FUNCTIONS},
         {.start = 1, .limit = 2, .offset = 3}};
-    struct profile_location l[] = {{.line_count = 1, .mapping = 0, .address = 5},
-                                   {.line_count = 1, .mapping = 1, .address = 6},
-                                   {.line_count = 1, .mapping = PROFILE_NONE, .address = 7}};
-    struct profile p = {.mappings = m, .mapping_count = 2, .locations = l, .location_count = 3};
+    struct profile_location l[] = {
+        {.line_count = 1, .mapping = 0, .address = 5},
+        {.line_count = 1, .mapping = 1, .address = 6},
+        {.line_count = 1, .mapping = PROFILE_NONE, .address = 7},
+        {.mapping = 0, .address = 8},
+        {.line_count = 1, .first_line = 1, .mapping = 0, .address = 9},
+        {.line_count = 2, .first_line = 1, .mapping = 0, .address = 10},
+    };
+    struct profile p = {.functions = f,
+                        .function_count = COUNT(f),
+                        .lines = lines,
+                        .line_count = COUNT(lines),
+                        .mappings = m,
+                        .mapping_count = 2,
+                        .locations = l,
+                        .location_count = COUNT(l)};
     assert_true(normalise_profile(&arena, &p));
-    assert_int_equal(l[0].address, 0);
-    assert_int_equal(l[1].address, 6);
-    assert_int_equal(l[2].address, 7);
+    static const uint64_t want[] = {0, 6, 7, 8, 9, 10};
+    for (size_t i = 0; i < COUNT(want); i++)
+        assert_int_equal(l[i].address, want[i]);
     assert_true(m[0].start == 0 && m[0].limit == 0 && m[0].offset == 0);
     assert_int_equal(m[1].limit, 2);
 }
@@ -154,10 +199,10 @@ static void version_goes_into_build_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ARENA_TEST(samples_without_positive_value_go),
+        ARENA_TEST(only_samples_with_zeros_go),
         ARENA_TEST(only_labels_with_text_stay),
-        ARENA_TEST(frames_that_say_nothing_take_their_samples_along),
-        ARENA_TEST(addresses_of_named_mappings_are_cleared),
+        ARENA_TEST(frames_that_say_nothing_are_unknown_frames),
+        ARENA_TEST(addresses_of_named_functions_are_cleared),
         ARENA_TEST(go_names_lose_their_shapes),
         ARENA_TEST(language_is_told_by_spy_then_by_strings),
         ARENA_TEST(version_goes_into_build_ids),

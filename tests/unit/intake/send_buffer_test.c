@@ -54,8 +54,15 @@ static void add(struct sums *s, const char *key, int64_t value)
     s->v[i].sum += value;
 }
 
-static void compare(const struct sums *want, const struct sums *got, uint64_t seed)
+static void compare(struct sums *want, const struct sums *got, uint64_t seed)
 {
+    // What adds up to 0 is no entry of a vector.
+    for (size_t i = 0; i < want->n;) {
+        if (want->v[i].sum == 0)
+            want->v[i] = want->v[--want->n];
+        else
+            i++;
+    }
     if (want->n != got->n)
         fail_msg("seed %llu: %zu sums, expected %zu", (unsigned long long)seed, got->n, want->n);
     for (size_t i = 0; i < want->n; i++) {
@@ -122,8 +129,7 @@ static void put_sample(struct buf *b, struct sums *want)
     }
     int64_t count = roll(4);
     int64_t values[TYPES] = {count, count * 10000000, roll(3) * (int64_t)roll(100000)};
-    bool negative = roll(20) == 0;
-    if (negative) values[2] = -1;
+    if (roll(20) == 0) values[2] = -1;
     uint32_t tag = roll(3);
     uint32_t span = roll(4);
     size_t m = pb_begin(b, 2);
@@ -144,7 +150,7 @@ static void put_sample(struct buf *b, struct sums *want)
     pb_end(b, m);
     const char *sets[] = {"-", "v0", "v1"};
     const char *spans[] = {"", "1", "2", ""};
-    if (!negative) expect(want, leaf, depth, sets[tag], spans[span], values);
+    expect(want, leaf, depth, sets[tag], spans[span], values);
 }
 
 // ---- what came of it

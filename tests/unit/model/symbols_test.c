@@ -235,7 +235,7 @@ static void a_remap_copies_every_field(void **state)
     arena_release(&a);
 }
 
-static void names_only_folds_lines_and_drops_frames_without_name(void **state)
+static void names_only_folds_lines_and_makes_the_names_that_frames_lack(void **state)
 {
     (void)state;
     struct arena a;
@@ -246,16 +246,18 @@ static void names_only_folds_lines_and_drops_frames_without_name(void **state)
     assert_ok(symbols_init(&one, NULL, e));
     assert_ok(symbols_init(&two, NULL, e));
     uint32_t x = must(stack_of_text(&one, S("a@1;;b@2!"), &fault));
-    uint32_t y = must(stack_of_text(&one, S("a@5;b@6"), &fault));
+    uint32_t y = must(stack_of_text(&one, S("a@5;0x40;b@6"), &fault));
     uint32_t z = must(stack_of_text(&one, S(";"), &fault));
     struct symbols_remap m;
     assert_ok(symbols_remap_init(&m, &a, &one.t, &two, e));
     m.names_only = true;
     uint32_t there = must(symbols_remap_stack(&m, x, &fault));
     assert_int_equal(symbols_remap_stack(&m, y, &fault), there);
-    assert_int_equal(symbols_remap_stack(&m, z, &fault), 0);
-    assert_int_equal(there, stack_of_text(&two, S("a;b"), &fault));
-    assert_int_equal(two.t.frame_count, 3);
+    assert_int_equal(there, stack_of_text(&two, S("a;0x40;b"), &fault));
+    assert_int_equal(two.t.frame_count, 4);
+    uint32_t made = must(symbols_remap_stack(&m, z, &fault));
+    assert_int_equal(made, stack_of_text(&two, S("0x40;0x40"), &fault));
+    assert_int_equal(two.t.frame_count, 4);
     assert_int_equal(two.t.mapping_count, 1);
     symbols_release(&one);
     symbols_release(&two);
@@ -441,7 +443,7 @@ int main(void)
         cmocka_unit_test(reserved_room_is_used_and_no_limit),
         cmocka_unit_test(a_remap_copies_what_is_asked_for_and_no_more),
         cmocka_unit_test(a_remap_copies_every_field),
-        cmocka_unit_test(names_only_folds_lines_and_drops_frames_without_name),
+        cmocka_unit_test(names_only_folds_lines_and_makes_the_names_that_frames_lack),
         cmocka_unit_test(a_million_frames_deep_is_remapped_without_recursion),
         cmocka_unit_test(remapping_survives_failing_allocations),
         cmocka_unit_test(ancestors_of_marked_stacks_are_marked),

@@ -64,9 +64,16 @@ static const struct {
      15},
     {"lines fold", {{"a@1;b@2", 1}, {"a@3;b@4", 2}, {"a;b@2!", 4}}, "a;b=7", 7},
     {"recursion stays", {{"a;a;a", 1}, {"a;a", 2}}, "a;a=2 a;a;a=1", 3},
-    {"the empty stack does not count", {{"a", 1}, {"", 5}}, "a=1", 1},
-    {"frames without a name add no node", {{";a;;b;", 3}, {"a;b", 4}}, "a;b=7", 7},
-    {"stacks without any name do not count", {{";", 5}, {"a", 1}}, "a=1", 1},
+    {"the empty stack is a node below the root", {{"a", 1}, {"", 5}}, "[unknown]=5 a=1", 6},
+    {"frames without a name are nodes",
+     {{";a;;b;", 3}, {"a;b", 4}},
+     "0x40;a;0x40;b;0x40=3 a;b=4",
+     7},
+    {"stacks without any name count", {{";", 5}, {"a", 1}}, "0x40;0x40=5 a=1", 6},
+    {"a frame without a name and the empty stack are one node",
+     {{"[unknown]", 2}, {"", 5}, {"[unknown];a", 1}},
+     "[unknown]=7 [unknown];a=1",
+     8},
     {"zeros add no node", {{"a;b", 1}, {"a;c", 5}, {"a;c", -5}, {"d", 0}}, "a;b=1", 1},
     {"negative values", {{"a;b", -2}, {"a;c", 5}}, "a;b=-2 a;c=5", 3},
 };
@@ -89,7 +96,8 @@ static void trees_fold_stacks_by_name(void **state)
 }
 
 static const struct text_sum mains[] = {
-    {"main;a;x", 1}, {"main;a;y", 2}, {"main;b", 4}, {"main", 8}, {"init;a", 16}, {"", 32},
+    {"main;a;x", 1}, {"main;a;y", 2}, {"main;b", 4}, {"main", 8},
+    {"init;a", 16},  {"", 32},        {";a", 64},
 };
 
 static const struct {
@@ -98,7 +106,12 @@ static const struct {
     size_t n;
     const char *tree;
 } sites[] = {
-    {"none", {S_INIT("x")}, 0, "init;a=16 main=8 main;a;x=1 main;a;y=2 main;b=4"},
+    {"none",
+     {S_INIT("x")},
+     0,
+     "0x40;a=64 [unknown]=32 init;a=16 main=8 main;a;x=1 main;a;y=2 main;b=4"},
+    {"the empty stack", {S_INIT("[unknown]")}, 1, "[unknown]=32"},
+    {"below the empty stack", {S_INIT("[unknown]"), S_INIT("a")}, 2, ""},
     {"root", {S_INIT("main")}, 1, "main=8 main;a;x=1 main;a;y=2 main;b=4"},
     {"two", {S_INIT("main"), S_INIT("a")}, 2, "main;a;x=1 main;a;y=2"},
     {"leaf", {S_INIT("main"), S_INIT("a"), S_INIT("y")}, 3, "main;a;y=2"},
@@ -106,6 +119,7 @@ static const struct {
     {"not at the root", {S_INIT("a")}, 1, ""},
     {"part of a name", {S_INIT("mai")}, 1, ""},
     {"no name", {S_INIT("")}, 1, ""},
+    {"an address", {S_INIT("0x40")}, 1, "0x40;a=64"},
 };
 
 static void a_call_site_keeps_the_stacks_below_it(void **state)
@@ -232,6 +246,7 @@ static unsigned key_of_text(str path)
 static unsigned key_of_node(const struct tree *t, uint32_t node)
 {
     unsigned key = 0;
+    if (str_is(t->nodes[node].name, "[unknown]")) return 0;  // the empty stack's
     for (; node; node = t->nodes[node].parent)
         key = key * LETTERS + (unsigned)(t->nodes[node].name.p[0] - 'a' + 1);
     return key;
@@ -256,7 +271,7 @@ static void random_paths(struct random *r, struct merge *m, int64_t selfs[PATHS]
         str stack = path_text(text, random_below(r, PATHS));
         int64_t value = 1 + random_below(r, 100);
         assert_ok(sum_stack(m, stack, value, e));
-        if (stack.n > 0) selfs[key_of_text(stack)] += value;
+        selfs[key_of_text(stack)] += value;
     }
 }
 
@@ -297,10 +312,10 @@ static void trees_equal_brute_force(void **state)
         for (uint32_t i = 1; i < t.count; i++) {
             unsigned key = key_of_node(&t, i);
             assert_true(t.nodes[i].self == selfs[key]);
-            assert_true(t.nodes[i].total == total_of(selfs, key));
+            assert_true(t.nodes[i].total == (key ? total_of(selfs, key) : selfs[0]));
         }
-        for (unsigned key = 1; key < PATHS; key++) {
-            totals[count] = total_of(selfs, key);
+        for (unsigned key = 0; key < PATHS; key++) {
+            totals[count] = key ? total_of(selfs, key) : selfs[0];
             count += totals[count] != 0;
         }
         assert_int_equal(count, t.count - 1);
@@ -389,7 +404,7 @@ static void totals_past_64_bits_are_out_of_range(void **state)
         {"one node of two rows", {{"a@1", INT64_MAX}, {"a@2", 1}}, false},
         {"downwards", {{"a", INT64_MIN}, {"b", -1}}, false},
         {"just fits", {{"a", INT64_MAX - 1}, {"b", 1}}, true},
-        {"the empty stack is outside", {{"a", INT64_MAX}, {"", 1}}, true},
+        {"the empty stack too", {{"a", INT64_MAX}, {"", 1}}, false},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct arena a;
@@ -423,7 +438,7 @@ static void rows_that_occur_twice_are_one_node(void **state)
     struct tree tree;
     arena_init(&a, NULL, 1 << 20);
     assert_ok(tree_build(&a, &t, sums, NULL, 0, &tree, e));
-    assert_true(str_is(text_of_tree(&a, &tree), "a=19 a;b=12"));
+    assert_true(str_is(text_of_tree(&a, &tree), "a=3 a;[unknown]=16 a;b=12"));
     arena_release(&a);
 }
 

@@ -74,13 +74,13 @@ static void flame_graph_is_the_sum_of_all_ingesters(void **state)
     struct ask *k = *state;
     merge_request m = ask_merge("{service_name=\"demo\"}", T);
     const Querier__V1__FlameGraph *g = ask_merge_ok(k, &m)->flamegraph;
-    static const char *const names[] = {"total", "main", "b", "a", "x"};
+    static const char *const names[] = {"total", "main", "b", "a", "x", "[unknown]"};
     assert_int_equal(g->n_names, COUNT(names));
     for (size_t i = 0; i < COUNT(names); i++)
         assert_string_equal(g->names[i], names[i]);
-    assert_true(g->total == 15 && g->max_self == 9);
+    assert_true(g->total == 115 && g->max_self == 100);
     assert_int_equal(g->n_levels, 4);
-    static const int64_t level[] = {0, 11, 9, 3, 0, 4, 4, 2};
+    static const int64_t level[] = {100, 11, 9, 3, 0, 4, 4, 2};
     assert_int_equal(g->levels[2]->n_values, COUNT(level));
     for (size_t i = 0; i < COUNT(level); i++)
         assert_true(g->levels[2]->values[i] == level[i]);
@@ -99,7 +99,7 @@ static void edges_are_inclusive_to_the_ns(void **state)
         int64_t total;
     } rows[] = {
         {"the instant", T, T, 11},  // the profile at half a ms after it is not there
-        {"starts at it", T, T + 1, 15},
+        {"starts at it", T, T + 1, 115},
         {"starts after it", T + 1, T + 1000, 0},
         {"ends before it", T - 1000, T - 1, 0},
         {"ends at it", T - 1000, T, 11},
@@ -119,12 +119,12 @@ static void selectors_choose_series(void **state)
         int64_t total;
     } rows[] = {
         {"{env=\"prod\"}", 11},
-        {"{env!=\"prod\"}", 4},
+        {"{env!=\"prod\"}", 104},
         {"{env=~\"p.*\"}", 11},
-        {"{pod=\"\"}", 12},
+        {"{pod=\"\"}", 112},
         {"{pod!=\"\"}", 3},
         {"{\"k8s.pod\"=\"p\"}", 8},
-        {"process_cpu{env=\"dev\"}", 4},
+        {"process_cpu{env=\"dev\"}", 104},
         {"{env=\"nope\"}", 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -151,7 +151,7 @@ static void max_nodes_keeps_the_total(void **state)
     merge_request m = ask_merge("{}", T);
     m._max_nodes_case = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST___MAX_NODES_MAX_NODES;
     for (m.max_nodes = 1; m.max_nodes < 6; m.max_nodes++)
-        assert_true(total(k, &m) == 15);
+        assert_true(total(k, &m) == 115);
     m.max_nodes = 2;
     ask_again(k);
     const Querier__V1__FlameGraph *g = ask_merge_ok(k, &m)->flamegraph;
@@ -188,7 +188,7 @@ static void call_site_spans_and_ids_narrow(void **state)
     char *id = ask_text("00000000-0000-0000-0000-000000000002");
     m.profile_id_selector = &id;
     m.n_profile_id_selector = 1;
-    assert_true(total(k, &m) == 4);
+    assert_true(total(k, &m) == 104);
 }
 
 static void spans_of_zeros_ask_nobody(void **state)
@@ -214,7 +214,7 @@ static void span_profile_is_the_same_with_spans(void **state)
     const Querier__V1__SelectMergeSpanProfileResponse *r =
         ask_ok(k, stacktraces_merge_spans, &m.base,
                &querier__v1__select_merge_span_profile_response__descriptor);
-    assert_true(r->flamegraph->total == 15);
+    assert_true(r->flamegraph->total == 115);
     char *span = ask_text("0102030405060708");
     m.span_selector = &span;
     m.n_span_selector = 1;
@@ -367,8 +367,8 @@ static void diff_has_both_sides(void **state)
     m.right = &right;
     const Querier__V1__DiffResponse *r =
         ask_ok(k, diff_run, &m.base, &querier__v1__diff_response__descriptor);
-    assert_true(r->flamegraph->leftticks == 11 && r->flamegraph->rightticks == 4);
-    assert_true(r->flamegraph->total == 15 && r->flamegraph->max_self == 9);
+    assert_true(r->flamegraph->leftticks == 11 && r->flamegraph->rightticks == 104);
+    assert_true(r->flamegraph->total == 115 && r->flamegraph->max_self == 100);
     assert_string_equal(ask_said(k, "flametree-profiles"), "3");
 }
 
@@ -613,7 +613,7 @@ static void several_tenants_are_added_up(void **state)
     static const struct {
         const char *tenant;
         int64_t total;
-    } rows[] = {{"t", 15}, {"u", 32}, {"t|u", 47}, {"nobody", 0}, {"nobody|u", 32}};
+    } rows[] = {{"t", 115}, {"u", 32}, {"t|u", 147}, {"nobody", 0}, {"nobody|u", 32}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         merge_request m = ask_merge("{}", T);
         ask_again(k);
