@@ -71,17 +71,14 @@ static bool put_names(struct layout *x, struct arena *a)
 
 // ---- levels
 
-static bool overflow(err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the width of a flame graph does not fit 64 bits");
-}
-
+// Left edges may lie outside int64 even if all totals fit, as values may be negative. Only
+// distances are written, and these come out right if edges wrap: so edges are unsigned.
 struct bar {
     uint32_t node;
-    int64_t x[2];  // left edge on each side
+    uint64_t x[2];  // left edge on each side
 };
 
-static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err *e)
+static void put_bar(struct layout *l, const struct bar *b, uint64_t ends[2])
 {
     uint8_t bytes[7 * VARINT_MAX];
     size_t n = 0;
@@ -89,37 +86,31 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
         const struct tree_node *node = &l->sides[s]->nodes[b->node];
         // Clients add the numbers of a level up, so each bar says how far it is from the one
         // before.
-        int64_t gap = 0;
-        if (__builtin_sub_overflow(b->x[s], ends[s], &gap)) return overflow(e);
-        if (__builtin_add_overflow(b->x[s], node->total, &ends[s])) return overflow(e);
-        n += varint_put(bytes + n, (uint64_t)gap);
+        n += varint_put(bytes + n, b->x[s] - ends[s]);
+        ends[s] = b->x[s] + (uint64_t)node->total;
         n += varint_put(bytes + n, (uint64_t)node->total);
         n += varint_put(bytes + n, (uint64_t)node->self);
     }
     n += varint_put(bytes + n, l->names[b->node]);
     buf_put(l->out, bytes, n);
-    return true;
 }
 
 // Appends the bars of a bar's children to the queue.
-static bool queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
-                           uint32_t *queued, err *e)
+static void queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
+                           uint32_t *queued)
 {
     // The children lie side by side above their parent, behind what is its own.
     struct bar next = *b;
-    for (size_t s = 0; s < l->side_count; s++) {
-        if (!sum_add(&next.x[s], l->sides[s]->nodes[b->node].self)) return overflow(e);
-    }
+    for (size_t s = 0; s < l->side_count; s++)
+        next.x[s] += (uint64_t)l->sides[s]->nodes[b->node].self;
     const struct tree_node *nodes = l->sides[0]->nodes;
     for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
         next.node = c;
         assert(*queued < l->sides[0]->count);  // a tree has no node twice
         bars[(*queued)++] = next;
-        for (size_t s = 0; s < l->side_count; s++) {
-            if (!sum_add(&next.x[s], l->sides[s]->nodes[c].total)) return overflow(e);
-        }
+        for (size_t s = 0; s < l->side_count; s++)
+            next.x[s] += (uint64_t)l->sides[s]->nodes[c].total;
     }
-    return true;
 }
 
 static bool put_levels(struct layout *l, struct arena *a, err *e)
@@ -130,12 +121,12 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
     uint32_t queued = 1;
     for (uint32_t from = 0; from < queued;) {
         uint32_t to = queued;
-        int64_t ends[2] = {0};
+        uint64_t ends[2] = {0};
         size_t level = pb_begin(l->out, 2);
         size_t values = pb_begin(l->out, 1);
         for (; from < to; from++) {
-            if (!put_bar(l, &bars[from], ends, e)) return false;
-            if (!queue_children(l, bars, &bars[from], &queued, e)) return false;
+            put_bar(l, &bars[from], ends);
+            queue_children(l, bars, &bars[from], &queued);
         }
         pb_end(l->out, values);
         pb_end(l->out, level);
@@ -145,16 +136,17 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
 
 static bool put_graph(struct layout *l, struct arena *a, err *e)
 {
-    int64_t total = 0;
+    struct wide total = {
+        0};  // of both sides of a comparison, which both fit, and their sum need not
     int64_t max_self = 0;
     assert(l->side_count == 1 || l->sides[0]->count == l->sides[1]->count);  // unite saw to it
     for (size_t s = 0; s < l->side_count; s++) {
-        if (!sum_add(&total, l->sides[s]->nodes[0].total)) return overflow(e);
+        wide_add(&total, l->sides[s]->nodes[0].total);
         max_self = MAX(max_self, l->sides[s]->max_self);
     }
     if (!put_names(l, a)) return arena_fail(a, e);
     if (!put_levels(l, a, e)) return false;
-    pb_put_i64_opt(l->out, 3, total);
+    pb_put_i64_opt(l->out, 3, wide_clip(total));
     pb_put_i64_opt(l->out, 4, max_self);
     return buf_ok(l->out, e);
 }
