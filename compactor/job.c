@@ -25,6 +25,7 @@
 #define CUTS_MAX  320  // objects of a job
 #define PARTS_MAX 64   // of one service
 #define GAPS_MAX  32   // of a job; further ones widen the last
+#define WIDER_MAX 33   // times that it is widened: it doubles each time, until it is all packs
 
 // A source of at most WHOLE_MAX bytes is read as a whole, and of a job so many of the smallest that
 // they have WHOLE_TOGETHER at most; if even those of WHOLE_LEAST have more, none is.
@@ -335,7 +336,9 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
 
 // ---- gaps
 
-static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
+// `doubles`: each gap of an overflow costs a round of the whole job, so the last one does not only
+// grow by a service: absurd values of thousands of services must not keep the job from its end.
+static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, bool doubles)
 {
     assert(pack_lo <= pack_hi);
     if (d->gap_count < GAPS_MAX) {
@@ -345,6 +348,9 @@ static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
     struct cut *last = &d->gaps[GAPS_MAX - 1];
     last->pack_lo = MIN(last->pack_lo, pack_lo);
     last->pack_hi = MAX(last->pack_hi, pack_hi);
+    uint32_t more = doubles ? (last->pack_hi - last->pack_lo) / 2 + 1 : 0;
+    last->pack_lo -= MIN(last->pack_lo, more);
+    last->pack_hi += MIN(UINT32_MAX - last->pack_hi, more);
 }
 
 // Gaps of the sources stay gaps of the result.
@@ -354,7 +360,7 @@ static void find_gaps(struct doing *d)
         const struct job_source *s = &d->job->sources[i];
         if (!s->block || s->block->classes || d->spared) continue;
         for (size_t k = 0; k < s->span_count; k++)
-            add_gap(d, s->spans[k].pack_lo, s->spans[k].pack_hi);
+            add_gap(d, s->spans[k].pack_lo, s->spans[k].pack_hi, false);
     }
 }
 
@@ -609,8 +615,8 @@ static void delete_blocks(const struct job_bench *b, struct req *r, struct job_r
 // does not fit 64 bits. A leaf has no sums of long times, so there an overflow is a failure.
 static bool make_blocks(struct doing *d, err *e)
 {
-    // A gap adds two cuts at most, one at each of its ends.
-    struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
+    // A gap adds two cuts at most, one at each of its ends, and each time that it is widened.
+    struct cut cuts[2][CUTS_MAX + 2 * (GAPS_MAX + WIDER_MAX)];
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
     if (!open_sources(d, e) ||
@@ -630,7 +636,7 @@ static bool make_blocks(struct doing *d, err *e)
         const struct block_merge_overflow *over = &d->report->overflow;
         bool gap = fault.code == ERR_OUT_OF_RANGE && result_of[d->job->kind].kind != BLOCK_RAW &&
                    over->service[0];
-        if (!gap || d->gap_count == GAPS_MAX) {
+        if (!gap || n + 2 > COUNT(cuts[0])) {
             *e = fault;
             return false;
         }
@@ -643,7 +649,8 @@ static bool make_blocks(struct doing *d, err *e)
         d->report->hidden = d->report->sampled_hidden = 0;
         d->report->blocks = 0;
         d->report->overflows++;
-        add_gap(d, over->pack, over->pack);
+        if (d->gap_count == GAPS_MAX) punched--;
+        add_gap(d, over->pack, over->pack, true);
     }
 }
 

@@ -145,21 +145,46 @@ static bool read_names(struct arena *a, char *const *v, size_t n, str **out, err
 
 // ---- what was asked for, as fields of message Partial
 
-static bool put_merge(struct read *r, const struct merge *m, err *e)
+// Of a Partial symbols and vector are fields 1 and 2, of ServiceSums 2 and 3, carries behind them.
+static bool put_merge(struct read *r, const struct merge *m, uint32_t first, err *e)
 {
     struct buf symbols;
     struct buf vector;
+    struct buf carries;
     buf_init(&symbols, &r->budget, PART_MAX);
     buf_init(&vector, &r->budget, PART_MAX);
-    // Encoded aside, because the lengths of both fields come before their bytes.
-    bool ok = merge_encode(m, &r->req->arena, &symbols, &vector, e);
+    buf_init(&carries, &r->budget, PART_MAX);
+    // Encoded aside, because the lengths of the fields come before their bytes.
+    bool ok = merge_encode(m, &r->req->arena, &symbols, &vector, &carries, e);
     if (ok) {
-        pb_put_bytes_opt(r->out, 1, buf_view(&symbols));
-        pb_put_bytes_opt(r->out, 2, buf_view(&vector));
+        pb_put_bytes_opt(r->out, first, buf_view(&symbols));
+        pb_put_bytes_opt(r->out, first + 1, buf_view(&vector));
+        if (m->wide) pb_put_bytes_opt(r->out, first + 2, buf_view(&carries));
     }
     buf_release(&symbols);
     buf_release(&vector);
+    buf_release(&carries);
     return ok;
+}
+
+static bool put_sums(void *arg, const struct head_sums *sums, err *e)
+{
+    struct read *r = arg;
+    size_t mark = pb_begin(r->out, 16);
+    pb_put_bytes_opt(r->out, 1, sums->service);
+    bool ok = put_merge(r, sums->stacks, 2, e);
+    pb_put_u64_opt(r->out, 5, sums->profiles);
+    pb_end(r->out, mark);
+    return ok;
+}
+
+static bool put_services(struct read *r, const struct span_filter *filter, err *e)
+{
+    const struct head_services to = {.budget = &r->budget,
+                                     .names_only = !r->ask->tree->full_symbols,
+                                     .fn = put_sums,
+                                     .arg = r};
+    return head_tree_services(r->in->head, r->req, &r->query, filter, &to, e);
 }
 
 static bool put_tree(struct read *r, err *e)
@@ -180,13 +205,18 @@ static bool put_tree(struct read *r, err *e)
                                  .trace_count = want->n_trace_ids};
     struct merge m;
     uint64_t count = 0;
+    err fault = {0};
+    if (want->wide == 2) return put_services(r, &filter, e);
     if (!merge_init(&m, &r->budget, !want->full_symbols, e)) return false;
-    bool ok =
-        head_tree(r->in->head, r->req, &r->query, &filter, &m, &count, e) && put_merge(r, &m, e);
+    bool ok = head_tree(r->in->head, r->req, &r->query, &filter, &m, &count, &fault) &&
+              put_merge(r, &m, 1, &fault);
     // Frees what counts against the query's budget; read_run asserts that nothing is left.
     merge_release(&m);
     if (ok) pb_put_u64_opt(r->out, 3, count);
     if (ok) pb_put_i64_opt(r->out, 10, m.period);
+    // Sums of one service must not end questions about others.
+    if (!ok && fault.code == ERR_OUT_OF_RANGE && want->wide) return put_services(r, &filter, e);
+    if (!ok) *e = fault;
     return ok;
 }
 
@@ -212,7 +242,7 @@ static bool put_totals(struct read *r, err *e)
                                   .call_site_count = want->n_call_site,
                                   .exemplars = (enum exemplar_kind)want->exemplars};
     return head_totals(r->in->head, r->req, &r->query, &w, &cells, e) &&
-           totals_encode(&cells, r->out, 4, e);
+           totals_encode(&cells, want->wide, r->out, 4, e);
 }
 
 static bool put_heat(struct read *r, err *e)

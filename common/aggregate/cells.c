@@ -127,12 +127,6 @@ bool cells_find(struct cells *c, struct cells_series *s, int64_t point, uint32_t
     return true;
 }
 
-bool cells_no_sum(const struct cell *cell, err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
-                   (long long)cell->point);
-}
-
 // ---- exemplars
 
 bool cells_offer_known(struct cells *c, uint32_t row, const struct exemplar *x, err *e)
@@ -257,6 +251,24 @@ bool cells_finish(struct cells *c, err *e)
         c->v[i].group = rank[c->v[i].group];
     if (c->n) qsort(c->v, c->n, sizeof *c->v, by_place);
     c->finished = true;
+    return true;
+}
+
+bool cells_clip(struct cells *c, cell_clipped_fn *fn, void *arg, err *e)
+{
+    assert(c->finished);
+    for (uint32_t i = 0; i < c->n;) {
+        uint32_t group = c->v[i].group;
+        size_t clipped = 0;
+        for (; i < c->n && c->v[i].group == group; i++) {
+            struct cell *cell = &c->v[i];
+            if (cell->carry == 0) continue;
+            cell->sum = wide_clip((struct wide){cell->sum, cell->carry});
+            cell->carry = 0;
+            clipped++;
+        }
+        if (clipped && !fn(arg, c->groups[group], clipped, e)) return false;
+    }
     return true;
 }
 

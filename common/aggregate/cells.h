@@ -13,19 +13,24 @@
 // cells_finish sorts groups by their labels, and cells by group, point and bucket. From then on
 // cells are only read.
 //
+// A sum that does not fit int64 is kept with its carry: it is a matter of its own cell, and may
+// come back into range. cells_clip makes the last sums of all cells int64, and says which do not
+// fit.
+//
 // Arrays are the arena's, indexes count against the budget; both belong to the caller, as do the
-// names of group_by. One thread. Every failure is a limit of memory, named in the message, or a sum
-// that does not fit 64 bits.
+// names of group_by. One thread. Every failure is a limit of memory, named in the message.
 #pragma once
 
 #include "aggregate/exemplar.h"
 #include "base/map.h"
+#include "model/wide.h"
 
 struct cell {
     uint32_t group;   // row of cells.groups
     uint32_t bucket;  // of totals 0
     int64_t point;
-    int64_t sum;
+    int64_t sum;  // with carry, if that is not 0: sum + carry * 2^64 (model/wide.h)
+    int64_t carry;
     uint64_t count;
     uint32_t best;   // 1 + row of cells.best; 0: none
     uint32_t notes;  // 1 + row of cells.notes, the first of a list; 0: none
@@ -94,14 +99,19 @@ static inline MUST_CHECK bool cells_at(struct cells *c, struct cells_series *s, 
     return cells_find(c, s, point, bucket, row, e);
 }
 
-bool cells_no_sum(const struct cell *cell, err *e);  // fails with out_of_range
-
-static inline MUST_CHECK bool cells_add(struct cells *c, uint32_t row, int64_t sum, uint64_t count,
-                                        err *e)
+static inline void cells_add(struct cells *c, uint32_t row, int64_t sum, uint64_t count)
 {
     struct cell *cell = &c->v[row];
     cell->count += count;
-    return !__builtin_add_overflow(cell->sum, sum, &cell->sum) || cells_no_sum(cell, e);
+    wide_add_to(&cell->sum, &cell->carry, sum);
+}
+
+static inline void cells_add_wide(struct cells *c, uint32_t row, struct wide sum, uint64_t count)
+{
+    struct cell *cell = &c->v[row];
+    wide_add_to(&cell->sum, &sum.carry, sum.low);
+    cell->carry = (int64_t)((uint64_t)cell->carry + (uint64_t)sum.carry);
+    cell->count += count;
 }
 
 // Makes x the cell's exemplar if it comes before the one that the cell has. Its labels are taken
@@ -118,6 +128,11 @@ bool cells_annotate(struct cells *c, uint32_t row, label note, bool lasting, err
 
 // Sorts. To be called once, after the last row was added.
 bool cells_finish(struct cells *c, err *e) MUST_CHECK;
+
+// Replaces each sum that does not fit int64 by the nearest that does, and calls fn, once for a
+// group in their order, with the number of its cells that are such. After cells_finish.
+typedef bool cell_clipped_fn(void *arg, labels group, size_t cells, err *e);
+bool cells_clip(struct cells *c, cell_clipped_fn *fn, void *arg, err *e) MUST_CHECK;
 
 // ---- reading
 static inline const struct exemplar *cells_best(const struct cells *c, const struct cell *cell)

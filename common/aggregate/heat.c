@@ -31,8 +31,9 @@ bool heat_add(struct cells *c, struct extent *extent, const struct heat_want *w,
     if (!buckets_at(&w->buckets, x->value, &bucket)) return true;
     extent_add(extent, x->value);
     // A time outside of all slots counts in the nearest one.
-    return cells_at(c, s, points_nearest(&w->slots, x->time_ns), bucket, &row, e) &&
-           cells_add(c, row, 0, 1, e) && (!w->exemplars || cells_offer(c, s, row, x, e));
+    if (!cells_at(c, s, points_nearest(&w->slots, x->time_ns), bucket, &row, e)) return false;
+    cells_add(c, row, 0, 1);
+    return !w->exemplars || cells_offer(c, s, row, x, e);
 }
 
 bool heat_add_row(struct cells *c, struct extent *extent, const struct heat_want *w,
@@ -86,10 +87,10 @@ static bool merge_cell(struct cells *c, struct cells_series *s, str bytes, err *
         if (r.type == PB_VARINT && r.field == 3) count = r.number;
         if (r.type == PB_BYTES && r.field == 4) exemplar = r.bytes;
     }
-    return pb_done(&r, e) && cells_at(c, s, slot, bucket, &row, e) &&
-           cells_add(c, row, 0, count, e) &&
-           (exemplar.n == 0 ||
-            (exemplar_decode(c->arena, exemplar, &x, e) && cells_offer_known(c, row, &x, e)));
+    if (!pb_done(&r, e) || !cells_at(c, s, slot, bucket, &row, e)) return false;
+    cells_add(c, row, 0, count);
+    return exemplar.n == 0 ||
+           (exemplar_decode(c->arena, exemplar, &x, e) && cells_offer_known(c, row, &x, e));
 }
 
 bool heat_merge_bytes(struct cells *c, str bytes, err *e)

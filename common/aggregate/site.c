@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// site.c - sums are made in 128 bits, so that only the result has to fit 64.
+// site.c - which stacks lie under a site, and sums over these.
 #include "aggregate/site.h"
 
 #include "model/columns.h"
@@ -22,10 +22,9 @@ void site_match(struct site *s, const struct symbol_table *t, uint32_t *matched)
     }
 }
 
-// A vector has less than 2^32 entries with values below 2^63, so a sum of 128 bits cannot overflow.
-// Whether a result is refused then depends on its value, not on the order of the entries.
 struct sum {
-    __int128 value;
+    struct wide value;
+    int64_t factor;
     bool any;
 };
 
@@ -39,42 +38,37 @@ static inline bool add_entry(const struct site *s, struct sum *to, const struct 
         return true;
     }
     to->any = true;
-    to->value += v->value;
+    wide_add_product(&to->value, v->value, to->factor);
     return true;
 }
 
-static bool finish(const struct sum *s, int64_t factor, int64_t *sum, bool *any, err *e)
-{
-    *any = s->any;
-    if (!__builtin_add_overflow(s->value, 0, sum) && !__builtin_mul_overflow(*sum, factor, sum)) {
-        return true;
-    }
-    return err_set(e, ERR_OUT_OF_RANGE, "the value of a profile does not fit 64 bits");
-}
-
-bool site_sum_vector(const struct site *s, str vector, int64_t factor, int64_t *sum, bool *any,
+bool site_sum_vector(const struct site *s, str vector, int64_t factor, struct wide *sum, bool *any,
                      err *e)
 {
     struct vector_reader r;
     struct vector_entry v;
-    struct sum all = {0};
+    struct sum all = {.factor = factor};
     if (!vector_open(&r, vector, e)) return false;
     while (vector_next(&r, &v)) {
         if (!add_entry(s, &all, &v, e)) return false;
     }
-    return vector_done(&r, e) && finish(&all, factor, sum, any, e);
+    *sum = all.value;
+    *any = all.any;
+    return vector_done(&r, e);
 }
 
 bool site_sum_columns(const struct site *s, struct arena *scratch, str columns, int64_t factor,
-                      int64_t *sum, bool *any, err *e)
+                      struct wide *sum, bool *any, err *e)
 {
     struct vector_entry *v = NULL;
-    struct sum all = {0};
+    struct sum all = {.factor = factor};
     size_t n = 0;
     if (scratch->used > SCRATCH_BYTES) arena_release(scratch);
     if (!columns_entries(scratch, columns, s->stacks, &v, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
         if (!add_entry(s, &all, &v[i], e)) return false;
     }
-    return finish(&all, factor, sum, any, e);
+    *sum = all.value;
+    *any = all.any;
+    return true;
 }

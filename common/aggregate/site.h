@@ -24,13 +24,13 @@ struct site {
 // all stacks of the table, and the results of earlier calls. A table only grows.
 void site_match(struct site *s, const struct symbol_table *t, uint32_t *matched);
 
-// The sum of the entries under the site, times factor; *any is false if there is none. Fails with
-// data_loss if the vector names a stack that does not exist; with out_of_range if the result does
-// not fit 64 bits (intermediate sums may exceed them); else as the reader of vectors does.
-bool site_sum_vector(const struct site *s, str vector, int64_t factor, int64_t *sum, bool *any,
+// The sum of the entries under the site, times factor; *any is false if there is none. A profile's
+// total fits int64, but a part of it need not, as values may be negative. Fails with data_loss if
+// the vector names a stack that does not exist; else as the reader of vectors does.
+bool site_sum_vector(const struct site *s, str vector, int64_t factor, struct wide *sum, bool *any,
                      err *e) MUST_CHECK;
 
 // The same for columns (model/columns.h). Entries are unpacked into *scratch, which this function
 // releases now and then: the caller keeps nothing else there.
 bool site_sum_columns(const struct site *s, struct arena *scratch, str columns, int64_t factor,
-                      int64_t *sum, bool *any, err *e) MUST_CHECK;
+                      struct wide *sum, bool *any, err *e) MUST_CHECK;

@@ -35,13 +35,14 @@ struct source_row {
 };
 
 // The row's value under the call site; *any is false if no entry lies there.
-bool source_row_value(const struct source_row *r, int64_t *value, bool *any, err *e) MUST_CHECK;
+bool source_row_value(const struct source_row *r, struct wide *value, bool *any, err *e) MUST_CHECK;
 
 static inline struct exemplar source_row_exemplar(const struct source_row *r, int64_t value)
 {
     return (struct exemplar){.profile = r->id, .time_ns = r->time_ns, .value = value};
 }
 
-// Span i with its value under the call site; *any is false if it is not to be shown.
+// Span i with its value under the call site, or the nearest that fits int64; *any is false if it is
+// not to be shown.
 bool source_row_span(const struct source_row *r, uint32_t i, struct exemplar *x, bool *any,
                      err *e) MUST_CHECK;

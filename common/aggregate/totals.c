@@ -35,14 +35,12 @@ static bool offer(struct cells *c, const struct totals_want *w, struct cells_ser
 bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
                     int64_t point, const struct source_row *r, err *e)
 {
-    int64_t value = 0;
+    struct wide value = {0};
     bool any = false;
     uint32_t cell = 0;
-    if (!source_row_value(r, &value, &any, e) || !cells_at(c, s, point, 0, &cell, e) ||
-        !cells_add(c, cell, value, 1, e)) {
-        return false;
-    }
-    const struct exemplar profile = source_row_exemplar(r, value);
+    if (!source_row_value(r, &value, &any, e) || !cells_at(c, s, point, 0, &cell, e)) return false;
+    cells_add_wide(c, cell, value, 1);
+    const struct exemplar profile = source_row_exemplar(r, wide_clip(value));
     if (w->exemplars && any && !offer(c, w, s, cell, &profile, r, e)) return false;
     for (uint32_t i = 0; i < r->notes; i++) {
         label note = r->source->note(r->row, i);
@@ -56,7 +54,8 @@ bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_s
 bool totals_show(const struct cells *c, const struct cell *cell, struct total *out, err *e)
 {
     *out = (struct total){.point = cell->point,
-                          .sum = cell->sum,
+                          .sum = wide_clip((struct wide){cell->sum, cell->carry}),
+                          .clipped = cell->carry != 0,
                           .profiles = cell->count,
                           .exemplar = cells_best(c, cell)};
     return cells_notes(c, cell, &out->annotations, e);
@@ -96,10 +95,11 @@ static bool unite_annotations(struct arena *a, struct total *to, const struct to
 
 bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e)
 {
+    struct wide sum = {.low = to->sum};
+    wide_add(&sum, from->sum);
+    to->sum = wide_clip(sum);
+    to->clipped = to->clipped || from->clipped || !wide_fits(sum);
     to->profiles += from->profiles;
-    if (__builtin_add_overflow(to->sum, from->sum, &to->sum)) {
-        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
-    }
     return unite_exemplars(a, to, from, e) && unite_annotations(a, to, from, e);
 }
 
@@ -111,16 +111,22 @@ static bool encode_point(const struct cells *c, const struct cell *cell, struct 
     if (!totals_show(c, cell, &t, e)) return false;
     size_t mark = pb_begin(out, 2);
     pb_put_i64_opt(out, 1, t.point);
-    pb_put_u64_opt(out, 2, zigzag(t.sum));
+    pb_put_u64_opt(out, 2, zigzag(cell->sum));
     pb_put_u64_opt(out, 3, t.profiles);
     labels_put(t.annotations, out, 4);
     if (t.exemplar) exemplar_encode(t.exemplar, out, 5);
+    pb_put_u64_opt(out, 16, zigzag(cell->carry));
     pb_end(out, mark);
     return true;
 }
 
-bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *e)
+bool totals_encode(const struct cells *c, bool wide, struct buf *out, uint32_t field, err *e)
 {
+    for (uint32_t i = 0; !wide && i < c->n; i++) {
+        if (c->v[i].carry == 0) continue;
+        return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
+                       (long long)c->v[i].point);
+    }
     return cells_encode(c, encode_point, out, field, e);
 }
 
@@ -148,19 +154,21 @@ static bool merge_beside(struct cells *c, uint32_t row, str bytes, err *e)
 static bool merge_point(struct cells *c, struct cells_series *s, str bytes, err *e)
 {
     int64_t point = 0;
-    int64_t sum = 0;
+    struct wide sum = {0};
     uint64_t profiles = 0;
     uint32_t row = 0;
     bool more = false;
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.type == PB_VARINT && r.field == 1) point = (int64_t)r.number;
-        if (r.type == PB_VARINT && r.field == 2) sum = unzigzag(r.number);
+        if (r.type == PB_VARINT && r.field == 2) sum.low = unzigzag(r.number);
         if (r.type == PB_VARINT && r.field == 3) profiles = r.number;
+        if (r.type == PB_VARINT && r.field == 16) sum.carry = unzigzag(r.number);
         more = more || r.type == PB_BYTES;
     }
-    return pb_done(&r, e) && cells_at(c, s, point, 0, &row, e) &&
-           cells_add(c, row, sum, profiles, e) && (!more || merge_beside(c, row, bytes, e));
+    if (!pb_done(&r, e) || !cells_at(c, s, point, 0, &row, e)) return false;
+    cells_add_wide(c, row, sum, profiles);
+    return !more || merge_beside(c, row, bytes, e);
 }
 
 bool totals_merge_bytes(struct cells *c, str bytes, err *e)

@@ -46,6 +46,7 @@ bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_s
 struct total {
     int64_t point;
     int64_t sum;
+    bool clipped;  // the sum does not fit int64, and this is the nearest that does
     uint64_t profiles;
     const struct exemplar *exemplar;  // or NULL
     labels annotations;               // in order of key and value, each once
@@ -56,6 +57,8 @@ bool totals_show(const struct cells *c, const struct cell *cell, struct total *o
 // Adds one total to another; their points may differ. New memory is the arena's.
 bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e) MUST_CHECK;
 
-// Writes finished cells as messages SeriesTotals in `field`; and merges one such message.
-bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *e) MUST_CHECK;
+// Writes finished cells as messages SeriesTotals in `field`; and merges one such message. Who does
+// not know carries (wide false) would read sums that do not fit int64 as others: out_of_range.
+bool totals_encode(const struct cells *c, bool wide, struct buf *out, uint32_t field,
+                   err *e) MUST_CHECK;
 bool totals_merge_bytes(struct cells *c, str bytes, err *e) MUST_CHECK;

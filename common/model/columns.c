@@ -494,6 +494,19 @@ bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e)
     return done(&r, e);
 }
 
+bool columns_add_wide(str columns, int64_t factor, struct wide *sums, size_t n, err *e)
+{
+    struct reader r;
+    struct vector_entry v;
+    if (!read_head(&r, columns, e)) return false;
+    while (r.left > 0) {
+        if (!next(&r, &v, e)) return false;
+        if (v.stack >= n) return outside(v.stack, n, e);
+        wide_add_product(&sums[v.stack], v.value, factor);
+    }
+    return done(&r, e);
+}
+
 bool columns_entries(struct arena *a, str columns, size_t most, struct vector_entry **v, size_t *n,
                      err *e)
 {

@@ -24,6 +24,9 @@ bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e) MU
 // sums[id] += value * factor, as vector_add does; at least as fast.
 bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e) MUST_CHECK;
 
+// The same for sums that may exceed int64; slower.
+bool columns_add_wide(str columns, int64_t factor, struct wide *sums, size_t n, err *e) MUST_CHECK;
+
 // The entries in ascending order; the arena's. Fails if there are more than `most`.
 bool columns_entries(struct arena *a, str columns, size_t most, struct vector_entry **v, size_t *n,
                      err *e) MUST_CHECK;

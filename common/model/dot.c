@@ -17,8 +17,8 @@
 // so that recursion counts once.
 struct function {
     str name;
-    int64_t self;
-    int64_t total;
+    struct wide self;  // parts of a total that fits need not fit: shown as the nearest that does
+    struct wide total;
     uint32_t open;
     uint32_t place;  // among those shown, from 1; 0 = left out
 };
@@ -26,7 +26,7 @@ struct function {
 struct edge {
     uint32_t from;  // functions
     uint32_t to;
-    int64_t weight;
+    struct wide weight;
     uint32_t open;
     bool direct;  // at least one call has no left-out function in between
 };
@@ -50,11 +50,6 @@ struct graph {
     uint32_t *slots;  // open addressing over (from, to): edge + 1; 0 = free
     uint32_t size;
 };
-
-static bool overflow(err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the total of a function does not fit 64 bits");
-}
 
 static uint32_t table_size(uint32_t n)
 {
@@ -92,55 +87,51 @@ static bool name_functions(struct graph *g)
 
 // ---- the walk: every node but the root is entered before and left after its children
 
-typedef bool visit(struct graph *g, uint32_t node, err *e);
+typedef void visit(struct graph *g, uint32_t node);
 
-static bool walk(struct graph *g, visit *enter, visit *leave, err *e)
+static void walk(struct graph *g, visit *enter, visit *leave)
 {
     // By the links of the tree, without recursion and without a list: a tree may be a million deep.
     const struct tree_node *nodes = g->tree->nodes;
     uint32_t node = nodes[0].first_child;
     while (node) {
-        if (!enter(g, node, e)) return false;
+        enter(g, node);
         if (nodes[node].first_child) {
             node = nodes[node].first_child;
             continue;
         }
-        if (!leave(g, node, e)) return false;
+        leave(g, node);
         while (node && !nodes[node].next_sibling) {
             node = nodes[node].parent;
-            if (node && !leave(g, node, e)) return false;
+            if (node) leave(g, node);
         }
         if (node) node = nodes[node].next_sibling;
     }
-    return true;
 }
 
 // ---- 2: sums of functions
 
-static bool enter_function(struct graph *g, uint32_t node, err *e)
+static void enter_function(struct graph *g, uint32_t node)
 {
     const struct tree_node *n = &g->tree->nodes[node];
     struct function *f = &g->functions[g->function_of[node]];
-    if (!sum_add(&f->self, n->self)) return overflow(e);
-    if (f->open++ == 0 && !sum_add(&f->total, n->total)) return overflow(e);
-    return true;
+    wide_add(&f->self, n->self);
+    if (f->open++ == 0) wide_add(&f->total, n->total);
 }
 
-static bool leave_function(struct graph *g, uint32_t node, err *e)
+static void leave_function(struct graph *g, uint32_t node)
 {
-    (void)e;
     assert(g->functions[g->function_of[node]].open > 0);
     g->functions[g->function_of[node]].open--;
-    return true;
 }
 
 static int largest_first(const void *a, const void *b)
 {
     const struct function *x = *(struct function *const *)a;
     const struct function *y = *(struct function *const *)b;
-    if (x->total != y->total) return x->total > y->total ? -1 : 1;
-    if (x->self != y->self) return x->self > y->self ? -1 : 1;
-    return str_cmp(x->name, y->name);
+    int order = wide_cmp(y->total, x->total);
+    if (order == 0) order = wide_cmp(y->self, x->self);
+    return order ? order : str_cmp(x->name, y->name);
 }
 
 static bool choose(struct graph *g)
@@ -176,7 +167,7 @@ static uint32_t edge(struct graph *g, uint32_t from, uint32_t to)
     return g->edge_count - 1;
 }
 
-static bool enter_edge(struct graph *g, uint32_t node, err *e)
+static void enter_edge(struct graph *g, uint32_t node)
 {
     const struct tree_node *n = &g->tree->nodes[node];
     uint32_t to = g->function_of[node];
@@ -184,28 +175,26 @@ static bool enter_edge(struct graph *g, uint32_t node, err *e)
     // Calls of functions that are left out are drawn from the nearest caller that is shown.
     bool shown = g->functions[to].place != 0;
     g->near[node] = shown ? to : from;
-    if (!shown || from == NONE || from == to) return true;
+    if (!shown || from == NONE || from == to) return;
     uint32_t at = edge(g, from, to);
     struct edge *x = &g->edges[at];
     g->edge_of[node] = at + 1;
     x->direct = x->direct || g->function_of[n->parent] == from;
-    if (x->open++ == 0 && !sum_add(&x->weight, n->total)) return overflow(e);
-    return true;
+    if (x->open++ == 0) wide_add(&x->weight, n->total);
 }
 
-static bool leave_edge(struct graph *g, uint32_t node, err *e)
+static void leave_edge(struct graph *g, uint32_t node)
 {
-    (void)e;
     assert(!g->edge_of[node] || g->edges[g->edge_of[node] - 1].open > 0);
     if (g->edge_of[node]) g->edges[g->edge_of[node] - 1].open--;
-    return true;
 }
 
 static int heaviest_first(const void *a, const void *b)
 {
     const struct edge *x = a;
     const struct edge *y = b;
-    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    int order = wide_cmp(y->weight, x->weight);
+    if (order) return order;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
     return x->to < y->to ? -1 : x->to > y->to;
 }
@@ -220,7 +209,7 @@ static bool connect(struct graph *g, err *e)
     g->edges = ARENA_ARRAY(g->arena, struct edge, count);
     if (!g->slots || !g->near || !g->edge_of || !g->edges) return arena_fail(g->arena, e);
     g->near[0] = NONE;
-    if (!walk(g, enter_edge, leave_edge, e)) return false;
+    walk(g, enter_edge, leave_edge);
     if (g->edge_count) qsort(g->edges, g->edge_count, sizeof *g->edges, heaviest_first);
     return true;
 }
@@ -313,18 +302,17 @@ static void put_part(const struct graph *g, int64_t v, struct buf *out)
     }
 }
 
-static bool put_legend(const struct graph *g, struct buf *out, err *e)
+static void put_legend(const struct graph *g, struct buf *out)
 {
-    int64_t self = 0;
-    for (uint32_t i = 0; i < g->shown_count; i++) {
-        if (!sum_add(&self, g->shown[i]->self)) return overflow(e);
-    }
+    struct wide self = {0};
+    for (uint32_t i = 0; i < g->shown_count; i++)
+        wide_unite(&self, g->shown[i]->self);
     buf_z(out, "subgraph cluster_L { \"legend\" [shape=box fontsize=16 label=\"Type: ");
     put_text(out, g->options->sample_type);
     buf_z(out, "\\lUnit: ");
     put_text(out, g->options->sample_unit);
     buf_z(out, "\\lShowing nodes accounting for ");
-    put_part(g, self, out);
+    put_part(g, wide_clip(self), out);
     buf_z(out, " of ");
     put_value(g, g->tree->nodes[0].total, out);
     buf_z(out, " total\\l");
@@ -332,7 +320,6 @@ static bool put_legend(const struct graph *g, struct buf *out, err *e)
         buf_printf(out, "Showing top %u nodes out of %u\\l", g->shown_count, g->function_count);
     }
     buf_z(out, "\"] }\n");
-    return true;
 }
 
 static void put_node(const struct graph *g, const struct function *f, int64_t max_self,
@@ -341,21 +328,22 @@ static void put_node(const struct graph *g, const struct function *f, int64_t ma
     buf_printf(out, "N%u [label=\"", f->place);
     put_text(out, f->name);
     buf_z(out, "\\n");
-    put_part(g, f->self, out);
-    if (f->self != f->total) {
-        buf_z(out, f->self ? "\\nof " : " of ");
-        put_part(g, f->total, out);
+    int64_t self = wide_clip(f->self);
+    put_part(g, self, out);
+    if (wide_cmp(f->self, f->total) != 0) {
+        buf_z(out, self ? "\\nof " : " of ");
+        put_part(g, wide_clip(f->total), out);
     }
-    double large = max_self > 0 && f->self > 0 ? (double)f->self / (double)max_self : 0;
+    double large = max_self > 0 && self > 0 ? (double)self / (double)max_self : 0;
     buf_printf(out, "\" id=\"node%u\" fontsize=%d shape=box]\n", f->place, 8 + (int)(16 * large));
 }
 
 static void put_edge(const struct graph *g, const struct edge *x, struct buf *out)
 {
-    double part = MAX(0.0, MIN(1.0, share(g, x->weight)));
+    double part = MAX(0.0, MIN(1.0, share(g, wide_clip(x->weight))));
     buf_printf(out, "N%u -> N%u [label=\" ", g->functions[x->from].place,
                g->functions[x->to].place);
-    put_value(g, x->weight, out);
+    put_value(g, wide_clip(x->weight), out);
     buf_printf(out, "\" weight=%d penwidth=%d%s]\n", 1 + (int)(99 * part), 1 + (int)(5 * part),
                x->direct ? "" : " style=\"dotted\"");
 }
@@ -364,9 +352,9 @@ static bool put_graph(const struct graph *g, struct buf *out, err *e)
 {
     int64_t max_self = 0;
     buf_z(out, "digraph \"unnamed\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
-    if (!put_legend(g, out, e)) return false;
+    put_legend(g, out);
     for (uint32_t i = 0; i < g->shown_count; i++)
-        max_self = MAX(max_self, g->shown[i]->self);
+        max_self = MAX(max_self, wide_clip(g->shown[i]->self));
     for (uint32_t i = 0; i < g->shown_count && !out->failed; i++)
         put_node(g, g->shown[i], max_self, out);
     for (uint32_t i = 0; i < g->edge_count && !out->failed; i++)
@@ -381,7 +369,7 @@ bool dot_print(struct arena *a, const struct tree *t, const struct dot_options *
     if (t->count <= 1) return buf_ok(out, e);
     struct graph g = {.arena = a, .tree = t, .options = o};
     if (!name_functions(&g)) return arena_fail(a, e);
-    if (!walk(&g, enter_function, leave_function, e)) return false;
+    walk(&g, enter_function, leave_function);
     if (!choose(&g)) return arena_fail(a, e);
     return connect(&g, e) && put_graph(&g, out, e);
 }

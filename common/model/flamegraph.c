@@ -72,11 +72,6 @@ static bool put_names(struct layout *x, struct arena *a)
 
 // ---- levels
 
-static bool overflow(err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the width of a flame graph does not fit 64 bits");
-}
-
 // A bar lies within that of its parent, as clients expect. Where values are negative, a node's
 // total may be less than 0, or more than its parent has room for: then the bar is narrower than its
 // value. A bar without width is the last among its siblings and has none above it, or clients could
@@ -100,7 +95,7 @@ static int64_t fit(int64_t value, int64_t left)
     return MIN(MAX(value, 0), left);
 }
 
-static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err *e)
+static void put_bar(struct layout *l, const struct bar *b, int64_t ends[2])
 {
     uint8_t bytes[7 * VARINT_MAX];
     size_t n = 0;
@@ -108,16 +103,14 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
         const struct tree_node *node = &l->sides[s]->nodes[b->node];
         // Clients add the numbers of a level up, so each bar says how far it is from the one
         // before.
-        int64_t gap = 0;
-        if (__builtin_sub_overflow(b->x[s], ends[s], &gap)) return overflow(e);
-        if (__builtin_add_overflow(b->x[s], b->width[s], &ends[s])) return overflow(e);
-        n += varint_put(bytes + n, (uint64_t)gap);
+        // Bars lie within the root's, whose width fits, so no edge is outside 64 bits.
+        n += varint_put(bytes + n, (uint64_t)(b->x[s] - ends[s]));
+        ends[s] = b->x[s] + b->width[s];
         n += varint_put(bytes + n, (uint64_t)b->width[s]);
         n += varint_put(bytes + n, (uint64_t)(is_flat(b) ? node->total : node->self));
     }
     n += varint_put(bytes + n, l->names[b->node]);
     buf_put(l->out, bytes, n);
-    return true;
 }
 
 // Appends the bars of a bar's children to the queue.
@@ -170,7 +163,7 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
         size_t level = pb_begin(l->out, 2);
         size_t values = pb_begin(l->out, 1);
         for (; from < to; from++) {
-            if (!put_bar(l, &bars[from], ends, e)) return false;
+            put_bar(l, &bars[from], ends);
             if (!is_flat(&bars[from])) queue_children(l, bars, &bars[from], &queued);
         }
         pb_end(l->out, values);
@@ -181,16 +174,17 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
 
 static bool put_graph(struct layout *l, struct arena *a, err *e)
 {
-    int64_t total = 0;
+    struct wide total = {
+        0};  // of both sides of a comparison, which both fit, and their sum need not
     int64_t max_self = 0;
     assert(l->side_count == 1 || l->sides[0]->count == l->sides[1]->count);  // unite saw to it
     for (size_t s = 0; s < l->side_count; s++) {
-        if (!sum_add(&total, l->sides[s]->nodes[0].total)) return overflow(e);
+        wide_add(&total, l->sides[s]->nodes[0].total);
         max_self = MAX(max_self, l->sides[s]->max_self);
     }
     if (!put_names(l, a)) return arena_fail(a, e);
     if (!put_levels(l, a, e)) return false;
-    pb_put_i64_opt(l->out, 3, total);
+    pb_put_i64_opt(l->out, 3, wide_clip(total));
     pb_put_i64_opt(l->out, 4, max_self);
     return buf_ok(l->out, e);
 }

@@ -15,14 +15,11 @@ struct tally {
     struct function_table *table;
     uint32_t *slots;  // open addressing by name: row + 1, 0 = free
     uint32_t size;
-    uint32_t *rows;  // by node of the current tree
-    uint32_t *open;  // by row: how many nodes above the current one have its name
+    uint32_t *rows;     // by node of the current tree
+    uint32_t *open;     // by row: how many nodes above the current one have its name
+    struct wide *self;  // by row, of the current side: parts of a total that fits need not fit
+    struct wide *total;
 };
-
-static bool overflow(err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a function does not fit 64 bits");
-}
 
 static uint32_t row_of(struct tally *x, str name)
 {
@@ -39,25 +36,34 @@ static uint32_t row_of(struct tally *x, str name)
     return t->count++;
 }
 
-static bool enter(struct tally *x, const struct tree *t, uint32_t node, size_t side, err *e)
+static void enter(struct tally *x, const struct tree *t, uint32_t node)
 {
     const struct tree_node *n = &t->nodes[node];
     uint32_t row = row_of(x, n->name);
-    struct function_row *r = &x->table->rows[row];
     x->rows[node] = row;
-    if (!sum_add(&r->self[side], n->self)) return overflow(e);
+    wide_add(&x->self[row], n->self);
     // Below a node of the same name nothing is added: that node's total has it.
-    if (x->open[row]++ == 0 && !sum_add(&r->total[side], n->total)) return overflow(e);
-    return true;
+    if (x->open[row]++ == 0) wide_add(&x->total[row], n->total);
+}
+
+static void finish_side(struct tally *x, size_t side)
+{
+    struct function_table *t = x->table;
+    for (uint32_t i = 0; i < t->count; i++) {
+        t->rows[i].self[side] = wide_clip(x->self[i]);
+        t->rows[i].total[side] = wide_clip(x->total[i]);
+        t->clipped = t->clipped || !wide_fits(x->self[i]) || !wide_fits(x->total[i]);
+        x->self[i] = x->total[i] = (struct wide){0};
+    }
 }
 
 // Depth first; a node's row is open until its last child is done.
-static bool walk(struct tally *x, const struct tree *t, size_t side, err *e)
+static void walk(struct tally *x, const struct tree *t, size_t side)
 {
     x->table->total[side] = t->nodes[0].total;
     uint32_t node = t->nodes[0].first_child;
     while (node) {
-        if (!enter(x, t, node, side, e)) return false;
+        enter(x, t, node);
         if (t->nodes[node].first_child) {
             node = t->nodes[node].first_child;
             continue;
@@ -70,7 +76,7 @@ static bool walk(struct tally *x, const struct tree *t, size_t side, err *e)
         }
         if (node) node = t->nodes[node].next_sibling;
     }
-    return true;
+    finish_side(x, side);
 }
 
 // ---- order
@@ -135,10 +141,12 @@ bool functions_build(struct arena *a, const struct tree *const *trees, size_t si
     x.rows = ARENA_ARRAY(a, uint32_t, widest);
     x.open = ARENA_ARRAY(a, uint32_t, nodes);
     out->rows = ARENA_ARRAY(a, struct function_row, nodes);
-    if (!x.slots || !x.rows || !x.open || !out->rows) return arena_fail(a, e);
-    for (size_t s = 0; s < sides; s++) {
-        if (!walk(&x, trees[s], s, e)) return false;
-    }
+    x.self = ARENA_ARRAY(a, struct wide, nodes);
+    x.total = ARENA_ARRAY(a, struct wide, nodes);
+    if (!x.slots || !x.rows || !x.open || !out->rows || !x.self || !x.total)
+        return arena_fail(a, e);
+    for (size_t s = 0; s < sides; s++)
+        walk(&x, trees[s], s);
     if (out->count == 0) return true;
     if (sides == 1) {
         qsort(out->rows, out->count, sizeof *out->rows, by_self);

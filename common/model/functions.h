@@ -7,7 +7,9 @@
 // The table of an untruncated tree is exact, even where a flame graph shows only a part of the
 // tree.
 //
-// Nothing recurses. Memory is the arena's; a sum outside int64 is out_of_range.
+// Nothing recurses. Memory is the arena's. A function's part of a tree need not fit int64 though
+// the whole does, as values may be negative: it is then the nearest number that does, and the table
+// says so.
 #pragma once
 
 #include "model/tree.h"
@@ -25,6 +27,7 @@ struct function_table {
     uint32_t count;
     size_t sides;
     int64_t total[FUNCTIONS_SIDES];
+    bool clipped;  // some sum of a row does not fit int64
 };
 
 // The table of one tree, or of two to compare. Rows of one tree are sorted by self, descending; of

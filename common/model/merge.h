@@ -14,10 +14,14 @@
 //     tree_build(arena, &m.symbols.t, m.sums, NULL, 0, &tree, e);
 //     merge_release(&m);
 //
+// A sum that does not fit int64 ends the merge, unless it is wide: then its sums have carries
+// (model/wide.h), and merge_fits says whether the last ones fit.
+//
 // Memory counts against the budget given at init, scratch included. One thread at a time.
 #pragma once
 
 #include "model/symbols.h"
+#include "model/wide.h"
 
 struct merge {
     struct symbols symbols;
@@ -25,7 +29,15 @@ struct merge {
     size_t room;    // private: elements of sums
     bool names_only;
     int64_t period;  // of the profiles (model/period.h); the caller's to keep
+    bool wide;          // to be set after init
+    int64_t *carries;   // of a wide merge; NULL: all are 0
+    size_t carry_room;  // private: stacks from here on have carry 0
 };
+
+static inline struct wide merge_sum(const struct merge *m, uint32_t stack)
+{
+    return (struct wide){m->sums[stack], stack < m->carry_room ? m->carries[stack] : 0};
+}
 
 // names_only: frames keep only their function's name (what trees need), which makes tables of large
 // programs several times smaller.
@@ -42,6 +54,15 @@ bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_
 bool merge_add_sums(struct merge *m, const struct symbol_table *t, const int64_t *sums,
                     err *e) MUST_CHECK;
 
+// The same for wide sums, into a wide merge; and for the sums of another merge, wide or not.
+bool merge_add_wide(struct merge *m, const struct symbol_table *t, const struct wide *sums,
+                    err *e) MUST_CHECK;
+bool merge_unite(struct merge *m, const struct merge *from, err *e) MUST_CHECK;
+
+// Whether each stack's sum, and its sum with all that lies below it, fits int64, and so the tree.
+// *total is the sum of all. Fails for lack of memory only.
+bool merge_fits(const struct merge *m, bool *fits, struct wide *total, err *e) MUST_CHECK;
+
 // Many vectors of one table: the mapping is kept between calls. Arrays are the arena's; the source
 // borrows *t.
 struct merge_source {
@@ -53,6 +74,12 @@ bool merge_from(struct merge *m, struct arena *a, const struct symbol_table *t,
 bool merge_source_add(struct merge_source *source, str vector, int64_t factor, err *e) MUST_CHECK;
 
 // What the merge holds as symbols and a sparse vector over them, for an answer to another node: two
-// values of message Partial. Stacks without a sum are left out.
+// values of message Partial. Stacks without a sum are left out. `carries` may be NULL unless the
+// merge is wide: it gets a vector of those that are not 0.
 bool merge_encode(const struct merge *m, struct arena *scratch, struct buf *symbols,
-                  struct buf *vector, err *e) MUST_CHECK;
+                  struct buf *vector, struct buf *carries, err *e) MUST_CHECK;
+
+// Adds what the other node's merge_encode of a wide merge wrote. Empty bytes are vectors without
+// entries.
+bool merge_add_encoded(struct merge *m, const struct symbol_table *t, str vector, str carries,
+                       err *e) MUST_CHECK;

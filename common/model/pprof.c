@@ -48,11 +48,6 @@ struct exporter {
 
 // ---- 1: sums
 
-static bool overflow(err *e)
-{
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a truncated stack does not fit 64 bits");
-}
-
 // A stack of a removed node gives its sum to the deepest of its ancestors whose node is kept.
 static bool truncate(struct exporter *x, const int64_t *sums, const bool *selected, err *e)
 {
@@ -64,7 +59,8 @@ static bool truncate(struct exporter *x, const int64_t *sums, const bool *select
     int64_t *sizes = ARENA_ARRAY(a, int64_t, tree.count);
     uint32_t *kept = ARENA_ARRAY(a, uint32_t, t->stack_count);
     x->others = ARENA_ARRAY(a, int64_t, t->stack_count);
-    if (!sizes || !kept || !x->others) return arena_fail(a, e);
+    int64_t *carries = ARENA_ARRAY(a, int64_t, t->stack_count);  // of others (model/wide.h)
+    if (!sizes || !kept || !x->others || !carries) return arena_fail(a, e);
     for (uint32_t i = 0; i < tree.count; i++)
         sizes[i] = tree.nodes[i].total;
     const bool *keep = tree_keep(a, &tree, sizes, x->options->max_nodes);
@@ -74,9 +70,14 @@ static bool truncate(struct exporter *x, const int64_t *sums, const bool *select
     for (uint32_t i = 0; i < t->stack_count; i++) {
         kept[i] = keep[node_of[i]] ? i : kept[t->stacks[i].parent];
         if (!selected[i]) continue;
-        int64_t *to = kept[i] == i ? &x->sums[i] : &x->others[kept[i]];
-        if (!sum_add(to, sums[i])) return overflow(e);
+        if (kept[i] == i)
+            x->sums[i] = sums[i];
+        else
+            wide_add_to(&x->others[kept[i]], &carries[kept[i]], sums[i]);
     }
+    // Parts of a total that fits need not fit, as values may be negative.
+    for (uint32_t i = 0; i < t->stack_count; i++)
+        x->others[i] = wide_clip((struct wide){x->others[i], carries[i]});
     return true;
 }
 

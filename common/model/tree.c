@@ -251,16 +251,21 @@ static bool overflow(err *e)
     return err_set(e, ERR_OUT_OF_RANGE, "the total of a flame graph node does not fit 64 bits");
 }
 
-// Totals, in one pass from the last node: children come after their parents.
-static bool add_up(struct tree *t, err *e)
+// Totals, in one pass from the last node: children come after their parents. `carries` are those of
+// the selves (model/wide.h), and then of the totals: only the last sum of each has to fit.
+static bool add_up(struct tree *t, int64_t *carries, err *e)
 {
+    for (uint32_t i = 1; i < t->count; i++) {
+        if (carries[i] != 0) return overflow(e);
+    }
     for (uint32_t i = t->count - 1; i > 0; i--) {
         struct tree_node *node = &t->nodes[i];
-        if (!sum_add(&node->total, node->self)) return overflow(e);
-        if (!sum_add(&t->nodes[node->parent].total, node->total)) return overflow(e);
+        wide_add_to(&node->total, &carries[i], node->self);
+        if (carries[i] != 0) return overflow(e);
+        wide_add_to(&t->nodes[node->parent].total, &carries[node->parent], node->total);
         t->max_self = MAX(t->max_self, node->self);
     }
-    return true;
+    return carries[0] == 0 || overflow(e);
 }
 
 bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums,
@@ -278,7 +283,8 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
     for (uint32_t i = 1; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
-    if (!init(&x, a, most)) return arena_fail(a, e);
+    int64_t *carries = ARENA_ARRAY(a, int64_t, (size_t)most + 1);
+    if (!init(&x, a, most) || !carries) return arena_fail(a, e);
     if (selected[0]) {
         // The empty stack is the root to all others, and has a node of its own beside theirs.
         uint32_t unknown = child(&x, 0, ranks.of[name_of(t, 0)], &ranks);
@@ -288,12 +294,12 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
         if (!needed[i]) continue;
         nodes[i] = child(&x, nodes[t->stacks[i].parent], ranks.of[name_of(t, i)], &ranks);
         if (!selected[i]) continue;
-        if (!sum_add(&x.tree.nodes[nodes[i]].self, sums[i])) return overflow(e);
+        wide_add_to(&x.tree.nodes[nodes[i]].self, &carries[nodes[i]], sums[i]);
     }
     if (!link_children(&x, a, ranks.count)) return arena_fail(a, e);
     *out = x.tree;
     *node_of = nodes;
-    return add_up(out, e);
+    return add_up(out, carries, e);
 }
 
 bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *sums,
@@ -361,7 +367,7 @@ struct cut {
 };
 
 // Links the kept children of a kept node; removed ones are added up in its last child, "other".
-static bool cut_children(struct cut *x, uint32_t node, err *e)
+static void cut_children(struct cut *x, uint32_t node)
 {
     const struct tree_node *from = x->in->nodes;
     struct tree_node *to = x->out->nodes;
@@ -369,12 +375,12 @@ static bool cut_children(struct cut *x, uint32_t node, err *e)
     uint32_t last = 0;
     uint32_t other = 0;
     uint32_t removed = 0;
-    int64_t rest = 0;
+    struct wide rest = {0};  // a part of a total that fits need not fit, as values may be negative
     for (uint32_t c = from[node].first_child; c; c = from[c].next_sibling) {
         uint32_t id = x->ids[c];
         if (!id) {
             removed++;
-            if (!sum_add(&rest, from[c].total)) return overflow(e);
+            wide_add(&rest, from[c].total);
         } else if (str_is(from[c].name, TREE_OTHER)) {
             other = id;
         }
@@ -383,14 +389,18 @@ static bool cut_children(struct cut *x, uint32_t node, err *e)
         uint32_t id = x->ids[c];
         if (id && (id != other || !removed)) append(to, parent, id, &last);
     }
-    if (!removed) return true;
-    x->out->hidden += (double)rest;
+    if (!removed) return;
+    x->out->hidden += (double)wide_clip(rest);
     if (!other) {
         other = x->out->count++;
         to[other] = (struct tree_node){.name = S(TREE_OTHER), .parent = parent};
     }
     append(to, parent, other, &last);
-    return (sum_add(&to[other].self, rest) && sum_add(&to[other].total, rest)) || overflow(e);
+    struct wide total = rest;
+    wide_add(&rest, to[other].self);
+    wide_add(&total, to[other].total);
+    to[other].self = wide_clip(rest);
+    to[other].total = wide_clip(total);
 }
 
 bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct tree *out, err *e)
@@ -422,7 +432,7 @@ bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct t
     }
     struct cut x = {in, &cut, ids};
     for (uint32_t i = 0; i < in->count; i++) {
-        if (keep[i] && !cut_children(&x, i, e)) return false;
+        if (keep[i]) cut_children(&x, i);
     }
     assert(cut.count <= count + others);
     for (uint32_t i = 1; i < cut.count; i++)

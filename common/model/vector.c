@@ -354,3 +354,15 @@ bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e)
     }
     return true;
 }
+
+bool vector_add_wide(str bytes, int64_t factor, struct wide *sums, size_t n, err *e)
+{
+    struct vector_reader r;
+    struct vector_entry v;
+    if (!vector_open(&r, bytes, e)) return false;
+    while (vector_next(&r, &v)) {
+        if (v.stack >= n) return outside(e, v.stack, n);
+        wide_add_product(&sums[v.stack], v.value, factor);
+    }
+    return vector_done(&r, e);
+}

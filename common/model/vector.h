@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "model/wide.h"
 
 struct vector_entry {
     uint32_t stack;
@@ -55,6 +56,9 @@ bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e) MUST_
 // sums[id] += value * factor for each entry; every id must be below n. Fails with invalid_argument
 // (malformed) or out_of_range; what was added before the fault stays added.
 bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e) MUST_CHECK;
+
+// The same for sums that may exceed int64; slower.
+bool vector_add_wide(str bytes, int64_t factor, struct wide *sums, size_t n, err *e) MUST_CHECK;
 
 // a += b, checked: false and *a wrapped if the result does not fit.
 static inline MUST_CHECK bool sum_add(int64_t *a, int64_t b)

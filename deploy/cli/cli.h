@@ -16,7 +16,8 @@ enum cli_status {
     CLI_WELL = 0,
     CLI_FAILED = 1,
     CLI_WRONG = 2,
-    CLI_NO_DATA = 3
+    CLI_NO_DATA = 3,
+    CLI_ABOVE = 4
 };
 
 #define CLI_HINT_MAX 300
@@ -38,6 +39,7 @@ struct cli {
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];  // advice on the error, or empty
+    char incomplete[CLI_HINT_MAX];  // what the last answer lacks (Flametree-Exact), or empty
 };
 
 // argv[0] is the program. Returns the exit status.

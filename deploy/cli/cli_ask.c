@@ -454,6 +454,21 @@ static bool check_type(struct cli *c, struct cli_call *call, const char *method,
                    piece.n ? ": " : "", STR(piece));
 }
 
+// Notes what the answer lacks, and says it, unless something else of the command does. The two
+// answers of a comparison mostly lack the same: it is said once.
+static void note_incomplete(struct cli *c, const struct cli_call *call)
+{
+    str exact = http_headers_get(&call->http.answer_headers, "flametree-exact");
+    char before[sizeof c->incomplete];
+    memcpy(before, c->incomplete, sizeof before);
+    c->incomplete[0] = 0;
+    if (!str_starts(exact, S("partial="))) return;
+    snprintf(c->incomplete, sizeof c->incomplete, "the answer is incomplete: %.*s",
+             STR(str_slice(exact, strlen("partial="), exact.n)));
+    bool own = cli_explains(c, call->path) || c->args.command == CLI_TOP;
+    if (!own && strcmp(before, c->incomplete) != 0) cli_say(c, "%s", c->incomplete);
+}
+
 // Makes a call and waits for its body; the caller must release the call in any case.
 static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
                        struct buf *question, const ProtobufCMessage *message, str *body, err *e)
@@ -467,6 +482,7 @@ static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
     // The question is not copied: it must live until the call is released.
     cli_call_start(c, call, "POST", path.p, "application/proto", buf_view(question));
     bool ok = cli_call_wait(c, call, body, e) && check_type(c, call, method, e);
+    if (ok) note_incomplete(c, call);
     if (ok && cli_explains(c, path.p)) cli_explain(c, &call->http.answer_headers);
     return ok;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // diff: which functions' shares changed most between two merged profiles.
+//
+// A function counts by its self and by its total: one that has no self time, as its work is in what
+// it calls, would be in no list of selves, however much it grew.
 #include "codec/attime.h"
 #include "codec/json.h"
 #include "deploy/cli/cli_ask.h"
@@ -14,8 +17,9 @@
 #define OUTPUT_MAX      ((size_t)1 << 30)
 #define ROWS            20u
 #define ROWS_MAX        UINT64_C(1000000)
-#define PERCENT_COLUMNS 10u
+#define PERCENT_COLUMNS 9u
 #define CHANGE_COLUMNS  11u
+#define BARS_FROM       120u  // columns of the terminal
 #define BAR_COLUMNS     16u
 #define NAME_LEAST      12u
 
@@ -23,8 +27,14 @@ struct diff_row {
     str name;
     int64_t self[2];
     int64_t total[2];
-    double change;  // of the shares of self
+    double change[2];  // of the shares of self, and of total
 };
+
+enum part {
+    PART_SELF,
+    PART_TOTAL
+};
+static const char *const part_names[] = {"self", "total"};
 
 struct diff {
     struct cli_query q[2];  // baseline, comparison
@@ -78,11 +88,27 @@ static int by_name(const void *a, const void *b)
                    ((const struct flame_function *)b)->name);
 }
 
+// The part that changed more; of equal ones self, which says where.
+static enum part part_of(const struct diff_row *r)
+{
+    return fabs(r->change[PART_TOTAL]) > fabs(r->change[PART_SELF]) ? PART_TOTAL : PART_SELF;
+}
+
+static double change_of(const struct diff_row *r)
+{
+    return r->change[part_of(r)];
+}
+
+// By the larger change. Callers of a function that grew have grown as much: it comes before them,
+// as it has the larger change of self.
 static int by_change(const void *a, const void *b)
 {
     const struct diff_row *x = a;
     const struct diff_row *y = b;
-    if (fabs(x->change) != fabs(y->change)) return fabs(x->change) > fabs(y->change) ? -1 : 1;
+    double changes[2] = {fabs(change_of(x)), fabs(change_of(y))};
+    if (changes[0] != changes[1]) return changes[0] > changes[1] ? -1 : 1;
+    double selves[2] = {fabs(x->change[PART_SELF]), fabs(y->change[PART_SELF])};
+    if (selves[0] != selves[1]) return selves[0] > selves[1] ? -1 : 1;
     // Equal changes by name, or two runs could differ.
     return str_cmp(x->name, y->name);
 }
@@ -114,7 +140,8 @@ static bool join(struct arena *a, struct diff *d, struct flame_function *v[2], c
             r->total[1] = v[1][k++].total;
         }
         assert(d->count <= n[0] + n[1]);
-        r->change = share(r->self[1], d->total[1]) - share(r->self[0], d->total[0]);
+        r->change[PART_SELF] = share(r->self[1], d->total[1]) - share(r->self[0], d->total[0]);
+        r->change[PART_TOTAL] = share(r->total[1], d->total[1]) - share(r->total[0], d->total[0]);
     }
     assert(d->count >= MAX(n[0], n[1]));
     qsort(d->rows, d->count, sizeof *d->rows, by_change);
@@ -165,7 +192,9 @@ static void put_json(struct buf *b, const struct diff *d, size_t n)
             buf_printf(b, ",\"%s\":{\"self\":%lld,\"total\":%lld}", sides[k], (long long)r->self[k],
                        (long long)r->total[k]);
         buf_z(b, ",\"change\":");
-        json_put_double(b, r->change);
+        json_put_double(b, r->change[PART_SELF]);
+        buf_z(b, ",\"totalChange\":");
+        json_put_double(b, r->change[PART_TOTAL]);
         buf_byte(b, '}');
     }
     buf_z(b, "]}\n");
@@ -216,47 +245,93 @@ static void put_bar(struct cli *c, struct buf *b, double change, double greatest
     text_reset(b, c->look.colors);
 }
 
+static void put_part(struct cli *c, struct buf *b, const struct diff *d, const struct diff_row *r,
+                     enum part part)
+{
+    const int64_t *sides = part == PART_SELF ? r->self : r->total;
+    char text[TEXT_NUMBER_MAX];
+    for (size_t i = 0; i < 2; i++)
+        text_right(b, text_percent(text, share(sides[i], d->total[i])), PERCENT_COLUMNS);
+    snprintf(text, sizeof text, "%+.2f pp", r->change[part] * 100);
+    text_ink(b, c->look.colors, r->change[part] < 0 ? INK_LESS : INK_MORE);
+    text_right(b, text, CHANGE_COLUMNS);
+    text_reset(b, c->look.colors);
+}
+
 static void put_row(struct cli *c, struct buf *b, const struct diff *d, const struct diff_row *r,
                     bool bars)
 {
-    char text[TEXT_NUMBER_MAX];
     assert(d->count > 0);
-    for (size_t i = 0; i < 2; i++)
-        text_right(b, text_percent(text, share(r->self[i], d->total[i])), PERCENT_COLUMNS);
-    snprintf(text, sizeof text, "%+.2f pp", r->change * 100);
-    text_ink(b, c->look.colors, r->change < 0 ? INK_LESS : INK_MORE);
-    text_right(b, text, CHANGE_COLUMNS);
-    text_reset(b, c->look.colors);
+    put_part(c, b, d, r, PART_SELF);
+    put_part(c, b, d, r, PART_TOTAL);
     text_pad(b, 2);
     if (bars) {
-        put_bar(c, b, r->change, fabs(d->rows[0].change));
+        put_bar(c, b, change_of(r), fabs(change_of(&d->rows[0])));
         text_pad(b, 2);
     }
-    unsigned used = 2 * PERCENT_COLUMNS + CHANGE_COLUMNS + 2 + (bars ? BAR_COLUMNS + 2 : 0);
+    unsigned used = 2 * (2 * PERCENT_COLUMNS + CHANGE_COLUMNS) + 2 + (bars ? BAR_COLUMNS + 2 : 0);
     unsigned room = c->look.width > used + NAME_LEAST ? c->look.width - used : NAME_LEAST;
     str name = draw_readable(&c->arena, r->name);
     text_put_cut(b, text_columns(name) > room ? draw_short_name(name) : name, room);
     buf_byte(b, '\n');
 }
 
-static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t n)
+static void put_head(struct cli *c, struct buf *b, bool bars)
 {
-    bool bars = c->look.width >= 100;
-    put_side(c, b, d, 0);
-    put_side(c, b, d, 1);
     text_ink(b, c->look.colors, INK_DIM);
-    text_right(b, "baseline", PERCENT_COLUMNS);
-    text_right(b, "comparison", PERCENT_COLUMNS + 1);
-    text_right(b, "change", CHANGE_COLUMNS - 1);
+    for (size_t part = 0; part < 2; part++)
+        text_right(b, part_names[part], 2 * PERCENT_COLUMNS + CHANGE_COLUMNS);
+    buf_byte(b, '\n');
+    for (size_t part = 0; part < 2; part++) {
+        text_right(b, "before", PERCENT_COLUMNS);
+        text_right(b, "after", PERCENT_COLUMNS);
+        text_right(b, "change", CHANGE_COLUMNS);
+    }
     text_pad(b, bars ? BAR_COLUMNS + 4 : 2);
-    buf_z(b, "function, by self");
+    buf_z(b, "function");
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');
+}
+
+static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t n)
+{
+    bool bars = c->look.width >= BARS_FROM;
+    put_side(c, b, d, 0);
+    put_side(c, b, d, 1);
+    put_head(c, b, bars);
     size_t shown = 0;
     // Sorted by the size of the change: behind the first row without one there are no others.
-    for (size_t i = 0; i < n && d->rows[i].change != 0; i++, shown++)
+    for (size_t i = 0; i < n && change_of(&d->rows[i]) != 0; i++, shown++)
         put_row(c, b, d, &d->rows[i], bars);
     if (shown == 0) buf_z(b, "no changes\n");
+}
+
+// ---- the gate
+
+// Shares are quotients: what differs by less than this is as large as the limit, not above it.
+#define POINT_LEAST 1e-9
+
+static bool check_limit(const struct diff *d, double limit, int *status, err *e)
+{
+    const struct diff_row *worst = NULL;
+    enum part part = PART_SELF;
+    size_t above = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct diff_row *r = &d->rows[i];
+        double most = MAX(r->change[PART_SELF], r->change[PART_TOTAL]) * 100;
+        if (most <= limit + POINT_LEAST) continue;
+        above++;
+        // Rows are sorted by changes of both signs; the first one that grew so much is the worst.
+        if (worst) continue;
+        worst = r;
+        part = r->change[PART_TOTAL] > r->change[PART_SELF] ? PART_TOTAL : PART_SELF;
+    }
+    if (!worst) return true;
+    *status = CLI_ABOVE;
+    return err_set(e, ERR_FAILED_PRECONDITION,
+                   "%zu %s grew by more than %g points, most of all %.*s: %s %+.2f pp", above,
+                   above == 1 ? "function" : "functions", limit, STR(worst->name), part_names[part],
+                   worst->change[part] * 100);
 }
 
 bool cli_diff(struct cli *c, int *status, err *e)
@@ -264,8 +339,10 @@ bool cli_diff(struct cli *c, int *status, err *e)
     struct diff d = {0};
     uint64_t n = ROWS;
     uint64_t nodes = 0;
+    double limit = 0;
     if (!cli_width(c, e) || !read_ranges(c, &d, e) ||
         !cli_args_number(&c->args, OPT_TOP, 1, ROWS_MAX, &n, e) ||
+        !cli_args_fraction(&c->args, OPT_FAIL_ABOVE, 0, 100, &limit, e) ||
         !cli_args_number(&c->args, OPT_MAX_NODES, 1, INT64_MAX, &nodes, e))
         return cli_wrong(status);
     assert(c->args.operand_count > 0);  // the row of the command demands one
@@ -295,5 +372,5 @@ bool cli_diff(struct cli *c, int *status, err *e)
     }
     bool ok = cli_write(c, &b, e);
     buf_release(&b);
-    return ok;
+    return ok && (!cli_args_has(&c->args, OPT_FAIL_ABOVE) || check_limit(&d, limit, status, e));
 }

@@ -129,6 +129,9 @@ static void put_head(const struct top *t, struct buf *b, int64_t total)
     if (t->live) buf_z(b, "; q ends");
     text_reset(b, look->colors);
     buf_byte(b, '\n');
+    if (!t->c->incomplete[0]) return;
+    text_put_cut(b, str_of(t->c->incomplete), look->width);
+    buf_byte(b, '\n');
 }
 
 static bool put_page(struct top *t, struct buf *b, int *status, err *e)
@@ -150,7 +153,9 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
     assert(f.total > 0);
     if (!flame_functions(&f, &c->arena, &v, &n, e)) return false;
     flame_functions_by_self(v, n);
-    n = MIN(n, rows_of(t));
+    size_t rows = rows_of(t);
+    if (c->incomplete[0] && rows > 1) rows--;  // for the line that says so
+    n = MIN(n, rows);
     for (size_t i = 0; i < n; i++)
         v[i].name = draw_readable(&c->arena, v[i].name);
     draw_functions(b, v, n, f.total, &c->look, cli_merge_unit(t->q.type));

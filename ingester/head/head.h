@@ -212,6 +212,24 @@ void head_unpin(struct head *h);
 bool head_tree(struct head *h, struct req *r, const struct head_query *q,
                const struct span_filter *f, struct merge *m, uint64_t *profiles, err *e) MUST_CHECK;
 
+// The same, service by service, for sums that need not fit int64: calls fn with a wide merge of
+// each that has a row. names_only as in merge_init; memory counts against `budget`.
+struct head_sums {
+    str service;
+    const struct merge *stacks;
+    uint64_t profiles;
+};
+typedef bool head_sums_fn(void *arg, const struct head_sums *sums, err *e);
+struct head_services {
+    struct mem_budget *budget;
+    bool names_only;
+    head_sums_fn *fn;
+    void *arg;
+};
+bool head_tree_services(struct head *h, struct req *r, const struct head_query *q,
+                        const struct span_filter *f, const struct head_services *to,
+                        err *e) MUST_CHECK;
+
 // Totals of the matching rows, finished. Arrays are the arena's of r; strings of exemplars and
 // annotations borrow from the head while it is held.
 bool head_totals(struct head *h, struct req *r, const struct head_query *q,

@@ -9,6 +9,8 @@
 //        snapshot is old: again from 1
 //     3. refuse the answer if something is missing and the asker does not take that
 //     4. add the partial answers of the heads
+//     5. if sums of stacks do not fit 64 bits: again from 1, for sums by service, of which some are
+//        left out then (settle.c)
 //
 // Heads come last because their answers may change until the last round of step 1.
 #include "querier/answer/answer.h"
@@ -17,6 +19,7 @@
 #include "querier/answer/explain.h"
 #include "querier/answer/prefetch.h"
 #include "querier/answer/serve.h"
+#include "querier/answer/settle.h"
 #include "querier/answer/shown.h"
 #include "querier/metrics.h"
 #include "sys/clock.h"
@@ -114,20 +117,15 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
     return true;
 }
 
-bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e)
+// Steps 1 to 4, into a merged of its own.
+static bool read_once(struct answer *a, const struct query *q, struct merged **out, err *e)
 {
     struct merged *m = ARENA_NEW(a->arena, struct merged);
     if (!m || !arena_defer(a->arena, free_merged, m)) return arena_fail(a->arena, e);
     if (!merged_init(m, a->querier->memory, a->config->query_memory, q->tree.full_symbols, e)) {
         return false;
     }
-    assert(q->from_ns <= q->to_ns || q->nothing || q->tree.profile_count);
-    // Limits hold before any ingester is asked.
-    const struct query_most most = {a->config->max_points, a->config->max_matchers,
-                                    a->config->max_labels};
-    if (!query_check(q, &most, e)) return false;
     *out = m;
-    a->asked = true;
     if (q->nothing) return true;
 
     size_t from = a->fetched.partial_count;
@@ -143,6 +141,62 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     assert(a->fetched.partial_count >= from);
     if (!merged_finish(m, e)) return false;
     a->work.ns[WORK_MERGE] += clock_mono_ns() - began;
+    return true;
+}
+
+// Whether sums by service are needed. A head that meets such sums answers with them unasked; what
+// was missing when the question failed may be there when it is asked again.
+static bool needs_services(const struct query *q, const struct merged *m, bool ok, bool *needs,
+                           err *e)
+{
+    struct wide total = {0};
+    bool fits = true;
+    *needs = q->tree.wanted && !ok && e->code == ERR_OUT_OF_RANGE;
+    if (!ok) return *needs;
+    assert(m);
+    *needs = q->tree.wanted && m->services.n > 0;
+    if (!q->tree.wanted || *needs || q->nothing) return true;
+    if (!merge_fits(&m->stacks, &fits, &total, e)) return false;
+    *needs = !fits;
+    return true;
+}
+
+static bool read_services(struct answer *a, const struct query *q, struct merged **out, err *e)
+{
+    struct query again = *q;
+    again.tree.by_service = true;
+    metric_add(&querier_wide_questions, 1);
+    return read_once(a, &again, out, e) && settle_stacks(a, q, *out, e);
+}
+
+bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e)
+{
+    *out = NULL;
+    assert(q->from_ns <= q->to_ns || q->nothing || q->tree.profile_count);
+    assert(!q->tree.by_service);
+    // Limits hold before any ingester is asked.
+    const struct query_most most = {a->config->max_points, a->config->max_matchers,
+                                    a->config->max_labels};
+    if (!query_check(q, &most, e)) return false;
+    a->asked = true;
+    // What one question of a request leaves out, none has: they are compared.
+    bool needs = q->tree.wanted && a->left_out_count > 0 && !q->nothing;
+    if (!needs) {
+        err fault = {0};
+        bool ok = read_once(a, q, out, &fault);
+        if (!needs_services(q, *out, ok, &needs, &fault)) {
+            *e = fault;
+            return false;
+        }
+        if (needs && *out) merged_release(*out);  // its memory is needed anew
+    }
+    if (needs && !read_services(a, q, out, e)) return false;
+    struct merged *m = *out;
+    assert(m);
+    if (q->nothing) return true;
+    if (!settle_totals(a, m, e)) return false;
+    // Services that are left out may be more than the asker takes.
+    if (!fetch_verdict(a->arena, &a->fetched, a->takes, e)) return false;
     a->profiles += m->profiles;
     for (size_t i = 0; q->totals.wanted && i < m->totals.n; i++)
         a->profiles += m->totals.v[i].count;

@@ -17,7 +17,8 @@
 //                          no longer kept
 //                          partial=...: such rows cannot be replaced by sums; or something is
 //                          missing, and the asker takes such an answer (fetch_takes)
-//     Flametree-Missing    names of missing objects and ingesters
+//     Flametree-Missing    names of missing objects and ingesters, and of what does not fit 64 bits
+//                          (settle.h)
 //     Flametree-Missing-Since   since when streams of them are missing
 //     Flametree-Frames, Flametree-Cut   of trees (shown.h)
 //     Server-Timing        query;dur=<ms> and its phases
@@ -104,6 +105,9 @@ struct answer {
     struct fetched fetched;  // of all questions so far
     struct answer_work work;
     struct selector_most selectors;  // limits of its selectors
+    str *left_out;  // services whose stacks are in no answer of the request (settle.h)
+    size_t left_out_count;
+    size_t left_out_cap;
 };
 
 // A request's own work: the message `in` to the message `out`.

@@ -257,15 +257,16 @@ static bool is_of_all(const struct matcher *m)
 }
 
 // The question with the matchers of service and type only, the arena's. *whole is NULL if no other
-// matcher excludes, or if the question is not for a tree of all rows (spans, profile ids). False
-// without memory.
+// matcher excludes, or if the question is not for a tree of all rows (spans, profile ids) or for
+// one of sums that need not fit int64. False without memory.
 static bool question_of_all(struct arena *a, const struct query *q, struct query **whole)
 {
     const struct query_tree *t = &q->tree;
     bool excludes = false;
     *whole = NULL;
     if (q->hide_count) return true;  // what is excluded and what is deleted may meet
-    if (!t->wanted || t->span_count || t->trace_count || t->profile_count) return true;
+    if (!t->wanted || t->by_service || t->span_count || t->trace_count || t->profile_count)
+        return true;
     for (size_t i = 0; i < q->selector.n; i++) {
         const struct matcher *m = &q->selector.v[i];
         excludes |= !is_of_all(m) && (m->op == MATCH_NEQ || m->op == MATCH_NRE);

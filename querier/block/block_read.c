@@ -113,7 +113,8 @@ static unsigned sections_of(const struct query *q, bool names_only)
     bool site = q->totals.call_site_count > 0;
     unsigned sections = reads_all(q) ? BLOCK_WITH_ALL : 0;
     if (!q->tree.wanted && !(q->totals.wanted && site)) return sections;
-    return sections | (names_only && !site ? BLOCK_WITH_NAMES : BLOCK_WITH_SYMBOLS);
+    bool names = names_only && !site && !q->tree.by_service;
+    return sections | (names ? BLOCK_WITH_NAMES : BLOCK_WITH_SYMBOLS);
 }
 
 static unsigned totals_of(const struct query *q)

@@ -171,12 +171,14 @@ static bool point_of_slot(const struct points *p, int64_t slot, int64_t width, i
     return true;
 }
 
-static bool add_sum(struct totals *t, struct cells_series *s, int64_t point, int64_t sum,
+static bool add_sum(struct totals *t, struct cells_series *s, int64_t point, struct wide sum,
                     uint64_t profiles, err *e)
 {
     struct cells *c = &t->w->m->totals;
     uint32_t cell = 0;
-    return cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, sum, profiles, e);
+    if (!cells_at(c, s, point, 0, &cell, e)) return false;
+    cells_add_wide(c, cell, sum, profiles);
+    return true;
 }
 
 static bool add_node(void *arg, const struct block_node_use *use, str columns, err *e)
@@ -186,7 +188,7 @@ static bool add_node(void *arg, const struct block_node_use *use, str columns, e
     struct totals_unit *own = use->unit->of_want;
     struct cells_series *s = NULL;
     int64_t point = 0;
-    int64_t sum = 0;
+    struct wide sum = {0};
     bool any = false;
     if (!point_of_slot(&t->points, n->slot, n->width, &point)) return true;
     return block_series_of(t->w, use->unit, &own->series, use->tag, &s, e) &&
@@ -209,7 +211,8 @@ static bool add_take(struct totals *t, const struct take *take, const struct blo
         int64_t point = 0;
         if (start < take->from_ns || end > take->to_ns) continue;
         if (point_of_slot(&t->points, total->slot, width, &point) &&
-            !add_sum(t, take->series, point, total->sum, total->profiles, e)) {
+            !add_sum(t, take->series, point, (struct wide){.low = total->sum}, total->profiles,
+                     e)) {
             return false;
         }
     }

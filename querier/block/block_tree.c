@@ -5,7 +5,7 @@
 //     1. choose what is added: nodes where they fit into the piece, rows elsewhere (choose)
 //     2. add the vectors of both to sums by the unit's own stack ids (add_node, add_row)
 //     3. add these to sums by the rows of the service's table of names, or, without names, to the
-//        answer's stacks (finish_unit)
+//        answer's stacks (finish_unit); or, if the question is for sums by service, to those
 //
 // After all waves the sums by names are added to the answer (block_tree_finish): once for a
 // service, not once for a block. A unit whose object failed adds nothing (finish_unit), so a fault
@@ -18,6 +18,7 @@
 // Sums of a unit by its own stack ids.
 struct tree_unit {
     int64_t *sums;
+    struct wide *wide;  // in place of sums, where they need not fit int64
     uint64_t profiles;
 };
 
@@ -150,36 +151,41 @@ static bool add_unit(struct tree *t, struct block_unit *u, err *e)
 
 // ---- adding
 
-static int64_t *sums_of(struct tree *t, struct block_unit *u, err *e)
+static bool is_wide(const struct tree *t)
+{
+    return t->w->ask.q->tree.by_service;
+}
+
+static bool add_columns(struct tree *t, struct block_unit *u, str columns, int64_t factor, err *e)
 {
     struct tree_unit *own = u->of_want;
-    assert(own && u->index);
-    if (!own->sums) {
-        own->sums = mem_alloc(&t->w->m->memory, u->index->stack_count * sizeof *own->sums, e);
+    size_t n = u->index->stack_count;
+    struct mem_budget *memory = &t->w->m->memory;
+    assert(own);
+    if (is_wide(t)) {
+        if (!own->wide) own->wide = mem_alloc(memory, n * sizeof *own->wide, e);
+        return own->wide && columns_add_wide(columns, factor, own->wide, n, e);
     }
-    return own->sums;
+    if (!own->sums) own->sums = mem_alloc(memory, n * sizeof *own->sums, e);
+    return own->sums && columns_add(columns, factor, own->sums, n, e);
 }
 
 static bool add_node(void *arg, const struct block_node_use *u, str columns, err *e)
 {
     struct tree *t = arg;
     struct tree_unit *own = u->unit->of_want;
-    int64_t *sums = sums_of(t, u->unit, e);
     assert(own);
     own->profiles += u->node->node.profiles;
-    return sums && columns_add(columns, u->node->factor, sums, u->unit->index->stack_count, e);
+    return add_columns(t, u->unit, columns, u->node->factor, e);
 }
 
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct tree *t = arg;
     struct tree_unit *own = h->unit->of_want;
-    uint32_t stacks = h->unit->index->stack_count;
-    int64_t *sums = sums_of(t, h->unit, e);
-    if (!sums) return false;
     if (!span_filter_is_of_spans(&t->filter)) {
         own->profiles++;
-        return columns_add(columns, h->factor, sums, stacks, e);
+        return add_columns(t, h->unit, columns, h->factor, e);
     }
     // The row's profile counts once, however many of its spans are asked for.
     assert(h->spans);  // rows without any were left out (only_spans)
@@ -189,7 +195,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
         if (!span_filter_has_span(&t->filter, span->span_id, span->has_trace, span->trace)) {
             continue;
         }
-        if (!columns_add(span->vector, 1, sums, stacks, e)) return false;
+        if (!add_columns(t, h->unit, span->vector, 1, e)) return false;
         found = true;
     }
     own->profiles += found;
@@ -248,12 +254,26 @@ static void note_periods(struct merged *m, const struct block_unit *u)
     }
 }
 
+static bool add_to_service(struct tree *t, const struct block_unit *u, const struct tree_unit *own,
+                           err *e)
+{
+    struct service_sums *to = NULL;
+    assert(u->symbols && !t->w->ask.excluded);
+    if (!req_alive(t->w->req, e) || !services_at(&t->w->m->services, u->service->name, &to, e) ||
+        !merge_add_wide(&to->stacks, u->symbols, own->wide, e)) {
+        return false;
+    }
+    to->profiles += own->profiles;
+    return true;
+}
+
 static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *e)
 {
     struct merged *m = t->w->m;
     struct tree_unit *own = u->of_want;
     assert(own && u->index);
     bool ok = wanted;  // else the sums are only freed
+    if (ok && own->wide && !u->object->faulty) ok = add_to_service(t, u, own, e);
     if (ok && own->sums && !u->object->faulty) {
         ok = req_alive(t->w->req, e) &&
              (!t->w->ask.excluded || negate(own->sums, u->index->stack_count, e)) &&
@@ -264,7 +284,9 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
         m->profiles += t->w->ask.excluded ? 0 - own->profiles : own->profiles;
     }
     mem_free(&m->memory, own->sums, u->index->stack_count * sizeof *own->sums);
+    mem_free(&m->memory, own->wide, u->index->stack_count * sizeof *own->wide);
     own->sums = NULL;
+    own->wide = NULL;
     return ok;
 }
 

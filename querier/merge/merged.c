@@ -23,6 +23,7 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
     cells_init(&m->heat, &m->arena, &m->memory, NULL, 0);
     label_sets_init(&m->sets, &m->arena, &m->memory);
     label_sets_init(&m->names, &m->arena, &m->memory);
+    services_init(&m->services, &m->arena, &m->memory, !full_symbols);
     if (!merge_init(&m->stacks, &m->memory, !full_symbols, e)) return false;
     return true;
 }
@@ -30,6 +31,7 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
 void merged_release(struct merged *m)
 {
     merge_release(&m->stacks);
+    services_release(&m->services);
     cells_release(&m->totals);
     cells_release(&m->heat);
     label_sets_release(&m->sets);
@@ -103,6 +105,9 @@ static bool add_fields(struct merged *m, str partial, err *e)
         case 9:
             ok = heat_merge_bytes(&m->heat, r.bytes, e);
             break;
+        case 16:
+            ok = services_add_bytes(&m->services, r.bytes, e);
+            break;
         default:
             break;
         }
@@ -130,14 +135,15 @@ bool merged_finish(struct merged *m, err *e)
     return cells_finish(&m->totals, e) && cells_finish(&m->heat, e);
 }
 
-bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err *e)
+bool merged_encode(struct merged *m, bool wide_totals, struct arena *scratch, struct buf *out,
+                   err *e)
 {
     struct buf symbols;
     struct buf vector;
     buf_init(&symbols, &m->memory, PART_MAX);
     buf_init(&vector, &m->memory, PART_MAX);
     assert(m->there.profiles == 0);
-    bool ok = merged_finish(m, e) && merge_encode(&m->stacks, scratch, &symbols, &vector, e);
+    bool ok = merged_finish(m, e) && merge_encode(&m->stacks, scratch, &symbols, &vector, NULL, e);
     if (ok) {
         pb_put_bytes_opt(out, 1, buf_view(&symbols));
         pb_put_bytes_opt(out, 2, buf_view(&vector));
@@ -146,7 +152,8 @@ bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err
         label_sets_encode(&m->sets, out, 5);
         label_sets_encode_names(&m->names, out, 6);
         extent_encode(&m->extent, out, 8);
-        ok = totals_encode(&m->totals, out, 4, e) && heat_encode(&m->heat, out, 9, e);
+        ok = totals_encode(&m->totals, wide_totals, out, 4, e) &&
+             heat_encode(&m->heat, out, 9, e) && services_encode(&m->services, scratch, out, 16, e);
     }
     buf_release(&symbols);
     buf_release(&vector);

@@ -3,7 +3,8 @@
 // merged.h - adds up partial answers, of heads and of blocks, to one result.
 //
 // The stacks of a Partial (proto/flametree/v1/internal.proto) are added by model/merge.h,
-// everything else by common/aggregate. A sum that does not fit int64 is out_of_range.
+// everything else by common/aggregate. A sum of stacks that does not fit int64 is out_of_range,
+// unless the Partial has sums by service: those are kept apart (services.h).
 //
 // All memory counts against the query's own budget (setting querier.query_memory); a query that is
 // too large fails with a message that names it. Strings of labels and names borrow from the added
@@ -15,12 +16,14 @@
 #include "aggregate/label_sets.h"
 #include "aggregate/totals.h"
 #include "model/merge.h"
+#include "querier/merge/services.h"
 
 struct merged {
     struct mem_budget memory;
     struct arena arena;  // also of trees and pprof made from the result
     struct merge stacks;
     uint64_t profiles;  // in stacks
+    struct services services;
 
     struct cells totals;  // aggregate/totals.h
     struct cells heat;    // aggregate/heat.h
@@ -45,8 +48,9 @@ void merged_release(struct merged *m);
 bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
 
 // Appends the fields of a Partial with all that was added, for another querier. `scratch` has what
-// is needed meanwhile. Statistics are not among them.
-bool merged_encode(struct merged *m, struct arena *scratch, struct buf *out, err *e) MUST_CHECK;
+// is needed meanwhile. Statistics are not among them. wide_totals: as in totals_encode.
+bool merged_encode(struct merged *m, bool wide_totals, struct arena *scratch, struct buf *out,
+                   err *e) MUST_CHECK;
 
 // Call once after the last add: totals, heat, sets and names come to their order.
 bool merged_finish(struct merged *m, err *e) MUST_CHECK;

@@ -419,11 +419,11 @@ static void put_faults(const struct block_reads *reads, struct buf *out)
     }
 }
 
-static bool put_answer(struct merged *m, const struct block_reads *reads, struct req *r,
-                       struct buf *out, err *e)
+static bool put_answer(struct merged *m, bool wide_totals, const struct block_reads *reads,
+                       struct req *r, struct buf *out, err *e)
 {
     size_t mark = pb_begin(out, 1);
-    if (!merged_encode(m, &r->arena, out, e)) return false;
+    if (!merged_encode(m, wide_totals, &r->arena, out, e)) return false;
     pb_end(out, mark);
     put_faults(reads, out);
     pb_put_u64_opt(out, 3, reads->objects);
@@ -444,7 +444,8 @@ bool peer_read_answer(struct blocks *b, struct mem_budget *memory, size_t limit,
     metric_add(&querier_peer_reads, 1);
     const struct block_task task = {.q = &x->q, .plan = &x->plan, .excluded = x->excluded};
     bool ok = merged_init(&m, memory, limit, x->q.tree.full_symbols, e) &&
-              block_read(b, r, &task, &m, &reads, e) && put_answer(&m, &reads, r, out, e);
+              block_read(b, r, &task, &m, &reads, e) &&
+              put_answer(&m, x->wide_totals, &reads, r, out, e);
     merged_release(&m);
     if (!ok) metric_add_to(&querier_peer_read_failures, str_of(err_name(e->code)), 1);
     return ok;

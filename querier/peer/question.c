@@ -77,6 +77,7 @@ static bool read_tree(struct arena *a, const Flametree__V1__WantTree *w, struct 
 {
     t->wanted = true;
     t->full_symbols = w->full_symbols;
+    t->by_service = w->wide == 2;
     t->span_count = w->n_span_ids;
     t->trace_count = w->n_trace_ids;
     t->profile_count = w->n_profile_ids;
@@ -151,6 +152,7 @@ static bool read_query(struct arena *a, const Flametree__V1__HeadReadRequest *m,
     q->from_ns = m->from_ns;
     q->to_ns = m->to_ns;
     if (m->stats) return err_set(e, ERR_INVALID_ARGUMENT, "statistics are not shared");
+    x->wide_totals = m->totals && m->totals->wide;
     if (m->labels) {
         q->labels =
             (struct query_labels){.wanted = true,
@@ -203,6 +205,8 @@ bool question_read(struct arena *a, str message, bool (*alive)(const void *arg, 
     if (!m->question) return err_set(e, ERR_INVALID_ARGUMENT, "there is no question");
     if (m->excluded && !m->question->tree)
         return err_set(e, ERR_INVALID_ARGUMENT, "only a tree excludes keys");
+    if (m->excluded && m->question->tree->wide == 2)
+        return err_set(e, ERR_INVALID_ARGUMENT, "sums by service are not subtracted");
     x->most = (struct selector_most){.alive = alive, .arg = arg};
     x->excluded = m->excluded;
     *out = x;

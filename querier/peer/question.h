@@ -21,6 +21,7 @@ struct question {
     struct selector_most most;
     struct level_plan plan;  // pieces alone
     bool excluded;
+    bool wide_totals;  // the asker knows carries
 };
 bool question_read(struct arena *a, str message, bool (*alive)(const void *arg, err *e),
                    const void *arg, struct question **out, err *e) MUST_CHECK;

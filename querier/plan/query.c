@@ -387,6 +387,7 @@ static void put_tree(const struct query_tree *t, struct buf *out)
     for (size_t i = 0; i < t->profile_count; i++)
         pb_put_bytes(out, 3, str_make(t->profiles[i].b, sizeof t->profiles[i].b));
     pb_put_u64_opt(out, 4, t->full_symbols);
+    pb_put_u64_opt(out, 16, t->by_service ? 2 : 1);
     pb_end(out, mark);
 }
 
@@ -403,6 +404,7 @@ static void put_totals(const struct totals_want *t, struct buf *out)
     for (size_t i = 0; i < t->call_site_count; i++)
         pb_put_bytes(out, 6, t->call_site[i]);
     pb_put_u64_opt(out, 7, (uint64_t)t->exemplars);
+    pb_put_u64_opt(out, 16, 1);
     pb_end(out, mark);
 }
 

@@ -38,6 +38,7 @@ struct query_range {
 struct query_tree {
     bool wanted;
     bool full_symbols;
+    bool by_service;  // sums of each service apart, which need not fit int64
     uint64_t *spans;
     id128 *traces;
     id128 *profiles;

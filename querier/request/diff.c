@@ -7,6 +7,7 @@
 #include "codec/pb.h"
 #include "model/flamegraph.h"
 #include "model/functions.h"
+#include "querier/answer/settle.h"
 #include "querier/answer/shown.h"
 #include "querier/request/readable.h"
 #include "querier/request/stack_sums.h"
@@ -49,6 +50,23 @@ static bool read_side(struct answer *a, const Querier__V1__SelectMergeStacktrace
     return err_wrap(e, "%s side", name);
 }
 
+// Both sides; again, if one of them left out a service (settle.h) that the other one has.
+static bool read_sides(struct answer *a, const Querier__V1__DiffRequest *m, struct side sides[2],
+                       err *e)
+{
+    size_t known = 0;
+    do {
+        known = a->left_out_count;
+        a->profiles = 0;
+        a->shown.cut = 0;
+        if (!read_side(a, m->left, "left", &sides[0], e) ||
+            !read_side(a, m->right, "right", &sides[1], e)) {
+            return false;
+        }
+    } while (a->left_out_count > known);
+    return true;
+}
+
 static bool put_graph(struct answer *a, const struct side sides[2], int64_t max_nodes,
                       struct buf *out, err *e)
 {
@@ -78,6 +96,7 @@ static bool put_functions(struct answer *a, const struct side sides[2],
     if (!functions_build(room->arena, trees, COUNT(trees), &table, e)) {
         return stack_sums_failed(room, e);
     }
+    if (table.clipped && !settle_mark_functions(a, e)) return false;
     size_t mark = pb_begin(out, FIELD_FUNCTIONS);
     functions_put(&table, asked->limit, out);
     bool ok = readable_put(a, READABLE_ROWS, mark, out, e);
@@ -110,8 +129,7 @@ bool diff_run(struct answer *a, str in, struct buf *out, err *e)
     struct side sides[2];
     if (!(functions ? stack_sums_row_limit(m->left, max_nodes, &table.limit, e)
                     : query_max_nodes(a->limits, max_nodes, &max_nodes, e)) ||
-        !read_side(a, m->left, "left", &sides[0], e) ||
-        !read_side(a, m->right, "right", &sides[1], e)) {
+        !read_sides(a, m, sides, e)) {
         return false;
     }
     return functions ? put_functions(a, sides, &table, out, e)

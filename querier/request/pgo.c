@@ -35,8 +35,12 @@ static bool add(struct trimmed *to, struct arena *a, uint32_t stack, int64_t val
     }
     assert(stack < to->cap);
     memset(to->sums + old, 0, (to->cap - old) * sizeof *to->sums);
-    if (sum_add(&to->sums[stack], value)) return true;
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
+    // Parts of a total that fits need not fit, as values may be negative; the compiler wants
+    // weights.
+    struct wide sum = {.low = to->sums[stack]};
+    wide_add(&sum, value);
+    to->sums[stack] = wide_clip(sum);
+    return true;
 }
 
 bool pgo_trim(struct merge *m, struct arena *a, const struct pgo_options *o, const int64_t **sums,

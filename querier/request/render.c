@@ -10,6 +10,7 @@
 #include "model/dot.h"
 #include "model/flamegraph.h"
 #include "model/vector.h"
+#include "querier/answer/settle.h"
 #include "querier/answer/shown.h"
 #include "querier/request/render_json.h"
 #include "querier/request/render_query.h"
@@ -55,6 +56,7 @@ static bool read_side(struct answer *a, struct side *s, int64_t start_ms, int64_
 struct group {
     str key;
     uint64_t *samples;
+    bool clipped;
 };
 
 static int by_key(const void *a, const void *b)
@@ -71,20 +73,23 @@ static uint64_t *no_samples(const struct side *s, err *e)
     return v;
 }
 
-static bool does_not_fit(err *e)
+// The nearest number that clients can read; *clipped is set if that is another one.
+static uint64_t add_samples(uint64_t to, uint64_t v, bool *clipped)
 {
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+    assert(to <= INT64_MAX && v <= INT64_MAX);
+    *clipped = *clipped || to + v > INT64_MAX;
+    return MIN(to + v, (uint64_t)INT64_MAX);
 }
 
 // Adds a total to its slot. Samples are unsigned numbers, so totals that are not positive are left
 // out.
-static bool add_total(const struct side *s, struct group *g, const struct cell *t, err *e)
+static void add_total(const struct side *s, struct group *g, const struct cell *t)
 {
     // The mean is cut to a whole number, as samples are.
     int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
     uint64_t *to = &g->samples[t->point];
-    return v <= 0 || !__builtin_add_overflow(*to, (uint64_t)v, to) || does_not_fit(e);
+    if (v > 0) *to = add_samples(*to, (uint64_t)v, &g->clipped);
 }
 
 // Totals (by group, then point) as one group for each, by key. Two keys can be equal: a label may
@@ -102,33 +107,29 @@ static bool make_groups(const struct side *s, struct group **groups, size_t *cou
             assert(t->group < c->group_count && *count < c->group_count);
             labels ls = c->groups[t->group];
             struct group *g = &(*groups)[(*count)++];
-            *g = (struct group){ls.n ? ls.v[0].value : S("*"), no_samples(s, e)};
+            *g = (struct group){.key = ls.n ? ls.v[0].value : S("*"), .samples = no_samples(s, e)};
             if (!g->samples) return false;
         }
-        if (!add_total(s, &(*groups)[*count - 1], t, e)) return false;
+        add_total(s, &(*groups)[*count - 1], t);
     }
     if (*count) qsort(*groups, *count, sizeof **groups, by_key);
     return true;
 }
 
-static bool add_group(const struct side *s, const struct group *from, struct group *to, err *e)
+static void add_group(const struct side *s, const struct group *from, struct group *to)
 {
-    for (size_t k = 0; k <= s->timeline.slots; k++) {
-        if (__builtin_add_overflow(to->samples[k], from->samples[k], &to->samples[k])) {
-            return does_not_fit(e);
-        }
-    }
-    return true;
+    for (size_t k = 0; k <= s->timeline.slots; k++)
+        to->samples[k] = add_samples(to->samples[k], from->samples[k], &to->clipped);
+    to->clipped = to->clipped || from->clipped;
 }
 
-static bool put_groups(const struct side *s, struct group *v, size_t n, struct buf *out, err *e)
+static void put_groups(const struct side *s, struct group *v, size_t n, struct buf *out)
 {
     buf_byte(out, '{');
     for (size_t i = 0; i < n && !out->failed; i++) {
         // Groups are in order of keys: equal ones are added up into the last of them.
-        for (; i + 1 < n && str_eq(v[i].key, v[i + 1].key); i++) {
-            if (!add_group(s, &v[i], &v[i + 1], e)) return false;
-        }
+        for (; i + 1 < n && str_eq(v[i].key, v[i + 1].key); i++)
+            add_group(s, &v[i], &v[i + 1]);
         assert(out->n > 0);
         if (out->p[out->n - 1] != '{') buf_byte(out, ',');
         json_put_string(out, v[i].key);
@@ -136,24 +137,26 @@ static bool put_groups(const struct side *s, struct group *v, size_t n, struct b
         timeline_print(&s->timeline, v[i].samples, out);
     }
     buf_byte(out, '}');
-    return true;
 }
 
 // "timeline" is of all profiles only if they are one group, as it always was.
-static bool put_samples(const struct side *s, struct buf *out, err *e)
+static bool put_samples(struct answer *a, const struct side *s, struct buf *out, err *e)
 {
     struct group *groups;
     size_t n = 0;
+    bool clipped = false;
     uint64_t *all = no_samples(s, e);
     if (!all || !make_groups(s, &groups, &n, e)) return false;
     buf_z(out, ",\"timeline\":");
     timeline_print(&s->timeline, n == 1 ? groups[0].samples : all, out);
     buf_z(out, ",\"groups\":");
-    if (s->q.totals.group_by_count) {
-        return put_groups(s, groups, n, out, e);
-    }
-    buf_z(out, "null");
-    return true;
+    if (s->q.totals.group_by_count)
+        put_groups(s, groups, n, out);
+    else
+        buf_z(out, "null");
+    for (size_t i = 0; i < n; i++)
+        clipped = clipped || groups[i].clipped;
+    return !clipped || settle_mark_total(a, (labels){0}, e);
 }
 
 // ---- answers
@@ -194,7 +197,7 @@ static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, 
     buf_init(&graph, a->querier->memory, out->cap);
     bool ok = tree_flamegraph(s->stacks.arena, &cut, &graph, e) &&
               put_begin(a, buf_view(&graph), "single", &s->stacks.type, &ticks, out, e) &&
-              put_samples(s, out, e);
+              put_samples(a, s, out, e);
     buf_release(&graph);
     put_end(&ticks, out);
     return ok || stack_sums_failed(&s->stacks, e);
@@ -309,8 +312,15 @@ bool render_diff(struct answer *a, str in, struct buf *out, err *e)
     if (!same_type(&left.stacks.type, &right.stacks.type)) {
         return err_set(e, ERR_INVALID_ARGUMENT, "profile types must match");
     }
-    return query_max_nodes(a->limits, render_max_nodes(a, in), &max_nodes, e) &&
-           read_diff_side(a, in, "leftFrom", "leftUntil", &left, e) &&
-           read_diff_side(a, in, "rightFrom", "rightUntil", &right, e) &&
-           put_diff(a, &left, &right, max_nodes, out, e);
+    if (!query_max_nodes(a->limits, render_max_nodes(a, in), &max_nodes, e)) return false;
+    size_t known = 0;
+    do {  // again, if a side left out what the other one has
+        known = a->left_out_count;
+        a->profiles = 0;
+        if (!read_diff_side(a, in, "leftFrom", "leftUntil", &left, e) ||
+            !read_diff_side(a, in, "rightFrom", "rightUntil", &right, e)) {
+            return false;
+        }
+    } while (a->left_out_count > known);
+    return put_diff(a, &left, &right, max_nodes, out, e);
 }

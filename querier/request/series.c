@@ -5,6 +5,7 @@
 #include "querier/request/series.h"
 
 #include "codec/pb.h"
+#include "querier/answer/settle.h"
 #include "querier/request/exemplar_wire.h"
 #include "querier/v1/querier.pb-c.h"
 
@@ -21,7 +22,8 @@ struct row {
     labels group;  // in the order asked
     const struct point *points;
     size_t point_count;
-    double sum;  // of the points
+    double sum;    // of the points
+    bool clipped;  // a point is not its sum, which does not fit 64 bits
 };
 
 struct options {
@@ -65,6 +67,7 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
             t++;
             if (!totals_show(c, t, &next, e) || !totals_unite(a, &sum, &next, e)) return false;
         }
+        row->clipped = row->clipped || sum.clipped;
         double value = (double)sum.sum;
         if (o->average && sum.profiles) value /= (double)sum.profiles;
         points[n++] = (struct point){.time_ms = o->start_ms + k * o->step_ms,
@@ -180,7 +183,9 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
     struct row *rows;
     size_t n = 0;
     if (!make_rows(&merged->arena, &merged->totals, &o, &rows, &n, e)) return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].clipped && !settle_mark_total(a, rows[i].group, e)) return false;
         put_row(out, &rows[i]);
+    }
     return true;
 }

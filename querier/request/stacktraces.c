@@ -9,6 +9,7 @@
 #include "model/dot.h"
 #include "model/flamegraph.h"
 #include "model/functions.h"
+#include "querier/answer/settle.h"
 #include "querier/answer/shown.h"
 #include "querier/request/readable.h"
 #include "querier/request/stack_sums.h"
@@ -83,6 +84,7 @@ static bool put_functions(struct answer *a, const struct stack_sums *s, uint64_t
     // No shown_tree: rows are left out of a table, never frames out of its sums.
     shown_cut(a, &tree);
     if (!functions_build(s->arena, trees, COUNT(trees), &table, e)) return stack_sums_failed(s, e);
+    if (table.clipped && !settle_mark_functions(a, e)) return false;
     size_t mark = pb_begin(out, FIELD_FUNCTIONS);
     functions_put(&table, limit, out);
     bool ok = readable_put(a, READABLE_ROWS, mark, out, e);

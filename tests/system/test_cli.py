@@ -456,13 +456,34 @@ def test_diff(url, service, tmp_path):
     ok("push", str(path), "-l", "service_name=" + other, url=url)
     sides = ['cpu{service_name="%s"}' % service, 'cpu{service_name="%s"}' % other]
     lines = ok("diff", *sides, url=url).splitlines()
-    rows = {line.split()[-1]: line for line in lines[5:]}
-    assert list(rows) == ["new", "work", "idle", "gc"] and "+80.00 pp" in rows["new"] and "-40.00 pp" in rows["work"], lines
+    assert lines[4].split() == ["self", "total"] and lines[5].split() == [*["before", "after", "change"] * 2, "function"], lines
+    rows = {line.split()[-1]: line for line in lines[6:]}
+    assert list(rows) == ["new", "work", "idle", "gc", "main"] and "+80.00 pp" in rows["new"] and "-40.00 pp" in rows["work"], lines
     answer = json.loads(ok("diff", *sides, "--format", "json", "--top", "1", url=url))
     assert answer["baseline"]["total"] == 100_000_000 and answer["comparison"]["total"] == 100
-    assert answer["functions"] == [{"function": "new", "baseline": {"self": 0, "total": 0}, "comparison": {"self": 80, "total": 80}, "change": 0.8}]
+    assert answer["functions"] == [{"function": "new", "baseline": {"self": 0, "total": 0}, "comparison": {"self": 80, "total": 80}, "change": 0.8, "totalChange": 0.8}]
     said = fails(3, "diff", sides[1], "--before", "1d", url=url)
     assert "baseline: no data" in said and "no data at all in that range; try a shorter --before" in said, said
+
+
+def test_diff_finds_and_refuses_a_function_that_grew_only_in_what_it_calls(url, tmp_path):
+    """`parse` has no self time, and none of the functions that it calls grew by much; on a recursive stack it counts once."""
+    before, after = unique("cli"), unique("cli")
+    many = [("main;parse;parse;step%02d" % n, 2) for n in range(22)]
+    for name, stacks in ((before, [("main;idle", 100)]), (after, [("main;idle", 56), *many])):
+        (tmp_path / name).write_bytes(Pprof(*stacks).encode())
+        ok("push", str(tmp_path / name), "-l", "service_name=" + name, url=url)
+    sides = ['cpu{service_name="%s"}' % name for name in (before, after)]
+    lines = ok("diff", *sides, url=url).splitlines()
+    rows = {line.split()[-1]: [part.split()[0] for part in re.split("%|pp", line)[:-1]] for line in lines[6:8]}
+    assert rows == {"idle": ["100.0", "56.0", "-44.00"] * 2, "parse": ["0.0", "0.0", "+0.00", "0.0", "44.0", "+44.00"]}, lines
+    said = fails(4, "diff", *sides, "--fail-above", "10", url=url)
+    assert "1 function grew by more than 10 points, most of all parse: total +44.00 pp" in said, said
+    assert "23 functions grew by more than 1.5 points" in fails(4, "diff", *sides, "--fail-above", "1.5", url=url)
+    ok("diff", *sides, "--fail-above", "44", url=url)
+    ok("diff", *reversed(sides), "--fail-above", "44", url=url)
+    assert "most of all idle: self +44.00 pp" in fails(4, "diff", *reversed(sides), "--fail-above", "43.9", "--format", "json", url=url)
+    assert "not a number" in fails(2, "diff", *sides, "--fail-above", "-1", url=url)
 
 
 # ---- names that attack terminals

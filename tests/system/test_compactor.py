@@ -375,7 +375,7 @@ def test_sums_beyond_64_bits_leave_one_service_to_its_profiles(flushed, tmp_path
         one = ask(at, at + 10 * 60 * 10**9).expect(200)
         assert one.json()["flamegraph"]["total"] == str(1 << 62), one.text
         all_ = ask(START, START + DAY)
-        assert all_.status == 400 and "does not fit 64 bits" in all_.text and "out_of_range" in all_.text, all_.text
+        assert all_.status == 400 and "the sum of service huge exceeds 64 bits" in all_.text and "out_of_range" in all_.text, all_.text
         reply = ask(START, START + DAY, SERVICE).expect(200)
         assert reply.headers["Flametree-Exact"] == "exact"
         settle(s, sweep="true")

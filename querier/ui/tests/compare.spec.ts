@@ -99,6 +99,17 @@ test.afterEach(() => {
   expect(troubles).toEqual([]);
 });
 
+test('a function that grew only in what it calls has a chip of its total, once and not with its callers', async ({ page }) => {
+  const steps = Array.from({ length: 22 }, (_, i): [string, number] => [`main;serve;parse;parse;step${i}`, 20e9]);
+  await sides(page, [['main;serve;idle', 1000e9]], [['main;serve;idle', 560e9], ...steps]);
+  await page.goto(compare('&norm=share'));
+  const totals = page.getByRole('list', { name: 'Biggest changes of total' });
+  await expect(totals.getByRole('button')).toHaveText(['parse+44.0 pp']);
+  await expect(page.getByRole('list', { name: 'Biggest changes of self' }).getByRole('button').first()).toHaveText('idle−44.0 pp');
+  await totals.getByRole('button').click();
+  await expect.poll(() => parameter(page, 'fn')).toBe('parse');
+});
+
 test('amounts and shares: chips, table, tooltip, legend and words follow the choice', async ({ page }) => {
   await sides(page, [['main;a', 900e9], ['main;b', 900e9]], [['main;a', 900e9], ['main;b', 900e9], ['main;slow', 1800e9]]);
   await page.goto(compare());

@@ -175,6 +175,11 @@ test('the summary of a comparison has the biggest moves, both sides and their ti
   −30.0 pp    50.0 %    20.0 %  a
   +20.0 pp       0 %    20.0 %  new
   +10.0 pp    50.0 %    60.0 %  b
+
+Biggest changes of total share
+  −30.0 pp    50.0 %    20.0 %  a
+  +20.0 pp       0 %    20.0 %  new
+  +10.0 pp    50.0 %    60.0 %  b
 `);
   const tree = JSON.parse((await saved(page, 'JSON')).content.toString());
   expect(tree.flame.children[0].children[2]).toEqual({ name: 'new', value: 0, self: 0, comparisonValue: 2e9, comparisonSelf: 2e9, children: [] });

@@ -94,7 +94,7 @@ static void add_part(struct sums *s, const struct row *rows, size_t parts, size_
             assert_ok(heat_add(&s->heat, &s->extent, &want, &of_heat, &x, e));
             if (!points_at(&points, row->time_ns, &point)) continue;
             assert_ok(cells_at(&s->totals, &of_totals, point, 0, &at, e));
-            assert_ok(cells_add(&s->totals, at, row->value, 1, e));
+            cells_add(&s->totals, at, row->value, 1);
             assert_ok(cells_offer(&s->totals, &of_totals, at, &x, e));
             snprintf(note, sizeof note, "%s", notes[row->note]);
             label pair = {S("note"), str_of(note)};
@@ -204,7 +204,7 @@ static str bytes_of(struct arena *a, const struct row *rows, size_t parts, size_
     add_part(&s, rows, parts, part);
     sums_finish(&s);
     buf_init(&out, NULL, 1 << 20);
-    assert_ok(totals_encode(&s.totals, &out, 1, e));
+    assert_ok(totals_encode(&s.totals, true, &out, 1, e));
     assert_ok(heat_encode(&s.heat, &out, 2, e));
     extent_encode(&s.extent, &out, 3);
     str bytes = arena_str(a, buf_view(&out));
@@ -265,7 +265,6 @@ static void totals_of_two_points_unite(void **state)
                                .profiles = 2,
                                .annotations = {&one, 1},
                                .exemplar = &large};
-    err why = {0};
     arena_init(&a, NULL, SIZE_MAX);
     for (int i = 0; i < 2; i++) {
         assert_ok(totals_unite(&a, &t, &more, e));
@@ -273,29 +272,65 @@ static void totals_of_two_points_unite(void **state)
         assert_true(str_is(t.annotations.v[0].value, "1") && str_is(t.annotations.v[1].value, "2"));
         assert_int_equal(t.exemplar->value, 4);
     }
-    assert_true(t.sum == 11 && t.profiles == 5);
+    assert_true(t.sum == 11 && t.profiles == 5 && !t.clipped);
     t.sum = INT64_MAX;
-    assert_false(totals_unite(&a, &t, &more, &why));
-    assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+    assert_ok(totals_unite(&a, &t, &more, e));
+    assert_true(t.sum == INT64_MAX && t.profiles == 7 && t.clipped);
     arena_release(&a);
 }
 
-static void a_sum_beyond_64_bits_is_refused_with_its_point(void **state)
+static bool note_clipped(void *arg, labels group, size_t cells, err *e)
+{
+    (void)e;
+    size_t *seen = arg;
+    assert_int_equal(group.n, 0);
+    *seen += cells;
+    return true;
+}
+
+// Sums of -5 and of less than int64 holds, as two cells that another node gets.
+static void a_sum_beyond_64_bits_spoils_its_own_point_only(void **state)
 {
     (void)state;
     struct arena a;
-    struct cells c;
-    struct cells_series s = {0};
-    uint32_t row = 0;
+    struct cells c[2];
+    struct buf out;
+    struct total t;
+    size_t seen = 0;
     err why = {0};
     arena_init(&a, NULL, SIZE_MAX);
-    cells_init(&c, &a, NULL, NULL, 0);
-    assert_ok(cells_at(&c, &s, 17, 0, &row, e));
-    assert_ok(cells_add(&c, row, INT64_MIN, 1, e));
-    assert_false(cells_add(&c, row, -1, 1, &why));
+    buf_init(&out, NULL, 1000);
+    for (size_t i = 0; i < COUNT(c); i++)
+        cells_init(&c[i], &a, NULL, NULL, 0);
+    for (int64_t point = 17; point < 19; point++) {
+        struct cells_series s = {0};
+        uint32_t row = 0;
+        assert_ok(cells_at(&c[0], &s, point, 0, &row, e));
+        cells_add(&c[0], row, INT64_MIN, 1);
+        cells_add(&c[0], row, -6, 1);
+        if (point == 18) cells_add(&c[0], row, INT64_MAX, 1);  // it comes back
+        if (point == 18) cells_add(&c[0], row, 2, 1);
+    }
+    assert_ok(cells_finish(&c[0], e));
+    assert_false(totals_encode(&c[0], false, &out, 1, &why));
     assert_int_equal(why.code, ERR_OUT_OF_RANGE);
     assert_non_null(strstr(why.msg, "point 17"));
-    cells_release(&c);
+    out.n = 0;
+    assert_ok(totals_encode(&c[0], true, &out, 1, e));
+    str group = str_make(out.p + 2, out.n - 2);  // without tag and length
+    assert_ok(totals_merge_bytes(&c[1], group, e));
+    assert_ok(cells_finish(&c[1], e));
+    assert_int_equal(c[1].n, 2);
+    assert_true(c[1].v[0].carry == -1 && c[1].v[0].count == 2);
+    assert_true(c[1].v[1].carry == 0 && c[1].v[1].sum == -5 && c[1].v[1].count == 4);
+    assert_ok(totals_show(&c[1], &c[1].v[0], &t, e));
+    assert_true(t.clipped && t.sum == INT64_MIN);
+    assert_ok(cells_clip(&c[1], note_clipped, &seen, e));
+    assert_int_equal(seen, 1);
+    assert_true(c[1].v[0].carry == 0 && c[1].v[0].sum == INT64_MIN && c[1].v[1].sum == -5);
+    for (size_t i = 0; i < COUNT(c); i++)
+        cells_release(&c[i]);
+    buf_release(&out);
     arena_release(&a);
 }
 
@@ -356,7 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_parts_add_up_to_the_same_in_any_order),
         cmocka_unit_test(totals_of_two_points_unite),
-        cmocka_unit_test(a_sum_beyond_64_bits_is_refused_with_its_point),
+        cmocka_unit_test(a_sum_beyond_64_bits_spoils_its_own_point_only),
         cmocka_unit_test(damaged_parts_are_refused_or_added),
         cmocka_unit_test(what_cannot_be_counted_is_refused),
     };

@@ -188,6 +188,84 @@ static void answers_hold_what_was_asked_for(void **state)
     fixture_end(&x);
 }
 
+// The sum of a service's stacks, 128 bits wide.
+static __int128 sum_of_service(struct req *r, const Flametree__V1__ServiceSums *x)
+{
+    struct symbol_table t;
+    struct merge m;
+    struct buf symbols;
+    bool fits = false;
+    struct wide total = {0};
+    buf_init(&symbols, NULL, 1 << 20);
+    if (x->symbols) pb_pack(&x->symbols->base, &symbols);
+    assert_ok(symbols_decode(&r->arena, arena_str(&r->arena, buf_view(&symbols)), &t, e));
+    buf_release(&symbols);
+    assert_ok(merge_init(&m, NULL, false, e));
+    m.wide = true;
+    assert_ok(merge_add_encoded(&m, &t, pb_blob(x->vector), pb_blob(x->carries), e));
+    assert_ok(merge_fits(&m, &fits, &total, e));
+    merge_release(&m);
+    return (__int128)total.carry * ((__int128)1 << 64) + total.low;
+}
+
+// Two profiles of a service that have no sum in 64 bits come with carries, apart from the others,
+// to who knows carries; to others the head says that it has no sum.
+static void sums_that_do_not_fit_come_by_service(void **state)
+{
+    (void)state;
+    static struct fixture x;
+    fixture_start(&x, 7);
+    __int128 want[COUNT(fact_services)] = {0};
+    uint64_t profiles[COUNT(fact_services)] = {0};
+    for (size_t i = 0; i < x.n + 2; i++) {
+        struct fact f = i < x.n ? x.facts[i] : x.facts[0];
+        if (i >= x.n) {
+            f.id.b[15] ^= (uint8_t)(1 + i - x.n);
+            f.tenant = f.service = 0;
+            f.sampled = false;
+            f.n = 1;
+            f.span_id = 0;
+            f.entries[0].value = f.total = INT64_MAX;
+            assert_ok(whole_push(&x.w, &f, 1, e));
+        }
+        if (f.tenant != 0 || f.sampled) continue;
+        profiles[f.service]++;
+        for (size_t k = 0; k < f.n; k++)
+            want[f.service] += f.entries[k].value;
+    }
+    for (uint32_t wide = 0; wide < 3; wide++) {
+        struct req r;
+        struct question q;
+        Flametree__V1__HeadReadResponse *answer = NULL;
+        err why = {0};
+        req_for(&r, "one");
+        question_init(&q, &x);
+        q.ask.n_matchers = 0;
+        q.ask.tree = &q.tree;
+        q.tree.wide = wide;
+        bool ok = ask(&x, &r, &q, &answer, &why);
+        assert_int_equal(ok, wide > 0);
+        if (!ok) assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+        for (size_t i = 0; ok && i < COUNT(fact_services); i++) {
+            const Flametree__V1__Partial *p = answer->answers[0]->partial;
+            assert_true(p->vector.len == 0 && p->n_services == COUNT(fact_services));
+            for (size_t k = 0; k < p->n_services; k++) {
+                if (!str_eq(pb_text(p->services[k]->service), str_of(fact_services[i]))) continue;
+                assert_true(sum_of_service(&r, p->services[k]) == want[i]);
+                assert_int_equal(p->services[k]->profiles, profiles[i]);
+            }
+        }
+        q.ask.tree = NULL;
+        q.ask.totals = &q.totals;
+        q.totals.wide = wide > 0;
+        ok = ask(&x, &r, &q, &answer, &why);
+        assert_int_equal(ok, wide > 0);
+        if (ok) assert_true(answer->answers[0]->partial->totals[0]->points[0]->carry == 1);
+        req_release(&r);
+    }
+    fixture_end(&x);
+}
+
 static void filters_by_ids_spans_and_traces(void **state)
 {
     (void)state;
@@ -474,6 +552,7 @@ int main(void)
     clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_hold_what_was_asked_for),
+        cmocka_unit_test(sums_that_do_not_fit_come_by_service),
         cmocka_unit_test(filters_by_ids_spans_and_traces),
         cmocka_unit_test(bad_questions_are_refused),
         cmocka_unit_test(bad_appends_are_refused_whole),

@@ -86,7 +86,7 @@ static void merging_commutes(void **state)
         struct symbol_table decoded;
         buf_init(&symbols, NULL, 1 << 20);
         buf_init(&vector, NULL, 1 << 20);
-        assert_ok(merge_encode(&m[0], &a, &symbols, &vector, e));
+        assert_ok(merge_encode(&m[0], &a, &symbols, &vector, NULL, e));
         assert_ok(symbols_decode(&a, buf_view(&symbols), &decoded, e));
         assert_ok(merge_add(&m[3], &decoded, buf_view(&vector), 1, e));
         str wanted = tree_text(&a, &m[0]);
@@ -142,7 +142,7 @@ static void only_stacks_with_a_sum_are_written(void **state)
     assert_ok(merge_init(&m, NULL, false, e));
     const struct text_sum sums[] = {{"a;b", 1}, {"c", 5}, {"c", -5}, {"", 4}, {"a;d", 2}};
     assert_ok(sum_stacks(&m, sums, COUNT(sums), e));
-    assert_ok(merge_encode(&m, &a, &symbols, &vector, e));
+    assert_ok(merge_encode(&m, &a, &symbols, &vector, NULL, e));
     assert_ok(symbols_decode(&a, buf_view(&symbols), &t, e));
     assert_int_equal(t.stack_count, 4);
     assert_int_equal(t.string_count, 4);
@@ -215,7 +215,7 @@ static bool merge_and_encode(void *arg, err *e)
     buf_init(&vector, NULL, 1 << 20);
     bool ok = merge_init(&m, NULL, false, e) &&
               merge_add(&m, &s->symbols.t, buf_view(&s->vector), 1, e) &&
-              merge_encode(&m, &a, &symbols, &vector, e);
+              merge_encode(&m, &a, &symbols, &vector, NULL, e);
     merge_release(&m);
     buf_release(&symbols);
     buf_release(&vector);
@@ -233,6 +233,83 @@ static void merging_survives_failing_allocations(void **state)
     source_release(&s);
 }
 
+// Stacks a, b and c with these sums, in this order of adding.
+static void add_three(struct merge *m, const int64_t sums[3], const int order[3])
+{
+    static const char *const names[] = {"main;a", "main;b", "main;c"};
+    struct symbols s;
+    assert_ok(symbols_init(&s, NULL, e));
+    for (int k = 0; k < 3; k++) {
+        int i = order[k];
+        struct wide v[8] = {0};
+        uint32_t row = stack_of_text(&s, str_of(names[i]), &(err){0});
+        assert_true(row < COUNT(v));
+        wide_add(&v[row], sums[i]);
+        assert_ok(merge_add_wide(m, &s.t, v, e));
+    }
+    symbols_release(&s);
+}
+
+// Only the last sums decide what fits: neither the order in which parts come, nor another node on
+// their way, changes it.
+static void a_wide_merge_fits_by_its_last_sums_in_any_order(void **state)
+{
+    (void)state;
+    static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}};
+    static const struct {
+        int64_t sums[3];
+        bool fits;
+        struct wide total;
+    } cases[] = {
+        {{INT64_MAX, 10, -100}, true, {INT64_MAX - 90, 0}},
+        {{INT64_MIN, -1, 2}, true, {INT64_MIN + 1, 0}},
+        {{INT64_MAX, 1, 0}, false, {INT64_MIN, 1}},
+        {{INT64_MIN, -1, 0}, false, {INT64_MAX, -1}},
+        {{INT64_MAX, INT64_MAX, INT64_MAX}, false, {INT64_MAX - 2, 1}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        for (size_t o = 0; o < COUNT(orders); o++) {
+            struct merge m;
+            struct merge other;
+            struct arena a;
+            struct symbol_table from;
+            struct buf parts[3];
+            bool fits = false;
+            struct wide total = {0};
+            arena_init(&a, NULL, 1 << 20);
+            assert_ok(merge_init(&m, NULL, true, e));
+            assert_ok(merge_init(&other, NULL, true, e));
+            m.wide = other.wide = true;
+            add_three(&m, cases[i].sums, orders[o]);
+            assert_ok(merge_fits(&m, &fits, &total, e));
+            assert_true(fits == cases[i].fits && wide_cmp(total, cases[i].total) == 0);
+            if (fits) {
+                struct tree t;
+                assert_ok(tree_build(&a, &m.symbols.t, m.sums, NULL, 0, &t, e));
+                assert_true(t.nodes[0].total == total.low);
+            }
+            for (size_t k = 0; k < COUNT(parts); k++)
+                buf_init(&parts[k], NULL, 1 << 20);
+            add_three(&m, cases[i].sums, orders[o]);  // twice, so that stacks carry too
+            assert_ok(merge_encode(&m, &a, &parts[0], &parts[1], &parts[2], e));
+            assert_ok(symbols_decode(&a, buf_view(&parts[0]), &from, e));
+            assert_ok(
+                merge_add_encoded(&other, &from, buf_view(&parts[1]), buf_view(&parts[2]), e));
+            assert_ok(merge_unite(&other, &m, e));
+            assert_ok(merge_fits(&other, &fits, &total, e));
+            struct wide want = {0};
+            for (int k = 0; k < 4; k++)
+                wide_unite(&want, cases[i].total);
+            assert_true(!fits && wide_cmp(total, want) == 0);
+            for (size_t k = 0; k < COUNT(parts); k++)
+                buf_release(&parts[k]);
+            merge_release(&m);
+            merge_release(&other);
+            arena_release(&a);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +319,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_an_error),
         cmocka_unit_test(the_budget_limits_and_is_given_back),
         cmocka_unit_test(merging_survives_failing_allocations),
+        cmocka_unit_test(a_wide_merge_fits_by_its_last_sums_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,35 @@ static bool batch_travels(struct torture_bench *b, void *arg, err *e)
 
 // ---- from sums to what people see
 
+// Sums that do not fit, united and sent.
+static bool wide_sums(struct torture_bench *b, void *arg, err *e)
+{
+    (void)arg;
+    struct merge m[2];
+    struct buf parts[3];
+    struct symbol_table t;
+    struct wide total = {0};
+    bool fits = true;
+    memset(m, 0, sizeof m);
+    for (size_t i = 0; i < COUNT(parts); i++)
+        buf_init(&parts[i], &b->budget, 1 << 20);
+    bool ok = merge_init(&m[0], &b->budget, false, e) && merge_init(&m[1], &b->budget, true, e);
+    m[0].wide = m[1].wide = true;
+    ok = ok && sum_stacks(&m[0], some, COUNT(some), e);
+    for (int i = 0; ok && i < 63; i++)  // doubled so often that they do not fit
+        ok = merge_unite(&m[1], &m[0], e) && merge_unite(&m[0], &m[1], e);
+    ok = ok && merge_fits(&m[0], &fits, &total, e);
+    if (ok) assert_false(fits);
+    ok = ok && merge_encode(&m[0], &b->arena, &parts[0], &parts[1], &parts[2], e) &&
+         symbols_decode(&b->arena, buf_view(&parts[0]), &t, e) &&
+         merge_add_encoded(&m[1], &t, buf_view(&parts[1]), buf_view(&parts[2]), e);
+    for (size_t i = 0; i < COUNT(m); i++)
+        merge_release(&m[i]);
+    for (size_t i = 0; i < COUNT(parts); i++)
+        buf_release(&parts[i]);
+    return ok;
+}
+
 static bool sums_to_answers(struct torture_bench *b, void *arg, err *e)
 {
     (void)arg;
@@ -255,7 +284,7 @@ static bool sums_to_answers(struct torture_bench *b, void *arg, err *e)
     buf_init(&vector, &b->budget, 1 << 20);
     bool ok = merge_init(&one, &b->budget, false, e) && merge_init(&both, &b->budget, true, e) &&
               sum_stacks(&one, some, COUNT(some), e) &&
-              merge_encode(&one, a, &symbols, &vector, e) &&
+              merge_encode(&one, a, &symbols, &vector, NULL, e) &&
               symbols_decode(a, buf_view(&symbols), &t, e) &&
               merge_add(&both, &t, buf_view(&vector), 2, e) &&
               merge_add_sums(&both, &one.symbols.t, one.sums, e) &&
@@ -316,6 +345,7 @@ static void the_model_survives(void **state)
         {.name = "model.symbols_wire", .make = symbols_travel, .arg = &s.t},
         {.name = "model.batch", .make = batch_travels, .arg = &s.t},
         {.name = "model.answers", .make = sums_to_answers},
+        {.name = "model.wide", .make = wide_sums},
         {.name = "model.loose", .make = loose_rows},
         {.name = "model.columns", .make = vectors_become_columns},
     };

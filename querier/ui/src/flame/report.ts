@@ -22,12 +22,14 @@ export function summary(f: Flame, rows: NamedRow[], type: string, title: string,
   const write = valueWriter(type), known = rows.filter((r) => r.name !== REST), cut = rows.find((r) => r.name === REST);
   const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;
   const change = (r: NamedRow) => share(r.rightSelf, right) - share(r.self, left);
+  const totalChange = (r: NamedRow) => share(r.rightTotal, right) - share(r.total, left);
   const top = (by: (r: NamedRow) => number, line: (r: NamedRow) => string[]) =>
     [...known].sort((a, b) => by(b) - by(a) || (a.name < b.name ? -1 : 1)).slice(0, TOP).filter((r) => by(r) > 0)
       .map((r) => `${line(r).map((cell) => cell.padStart(WIDTH)).join('')}  ${readable(r.name).replace(/\s+/g, ' ')}`);
   const values = (by: 'self' | 'total') => top((r) => r[by], (r) => [percent(share(r[by], left)), write(r[by])]);
   const lists: [string, string[]][] = f.right
-    ? [['Biggest changes of self share', top((r) => Math.abs(change(r)), (r) => [points(change(r)), percent(share(r.self, left)), percent(share(r.rightSelf, right))])]]
+    ? [['Biggest changes of self share', top((r) => Math.abs(change(r)), (r) => [points(change(r)), percent(share(r.self, left)), percent(share(r.rightSelf, right))])],
+      ['Biggest changes of total share', top((r) => Math.abs(totalChange(r)), (r) => [points(totalChange(r)), percent(share(r.total, left)), percent(share(r.rightTotal, right))])]]
     : [[`Top ${TOP} functions by self`, values('self')], [`Top ${TOP} functions by total`, values('total')]];
   return [
     title,

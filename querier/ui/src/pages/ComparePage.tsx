@@ -28,7 +28,7 @@ import { useLines, type Lines } from '../ui/useLines';
 import { Workbench } from '../ui/Workbench';
 import type { PageProps } from './page';
 
-const TIMELINE_PX = 96, MOVES = 4, LEAST_MOVE = 0.0005, DAY_MS = 86400e3;
+const TIMELINE_PX = 96, MOVES = 4, LEAST_MOVE = 0.0005, ALIKE = 0.01, DAY_MS = 86400e3;
 
 type Name = 'left' | 'right';
 interface Side { query: Query; range: Range; from: string; until: string }
@@ -267,6 +267,43 @@ export function biggestMoves(f: Flame, norm: Norm): Move[] {
   return [...up, ...down].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
 }
 
+const alike = (a: Move) => (b: Move) => Math.abs(a.change - b.change) <= ALIKE * Math.abs(b.change);
+
+/**
+ * The functions that changed most with all that they call, both ways; each counts once on a stack. One without a self of
+ * its own is in no list of selves, however much it grew. Callers change as much as what they call: of functions that
+ * changed alike only the one with the least total is named, and none if a chip of a self says as much.
+ */
+export function biggestTotals(f: Flame, norm: Norm, told: Move[]): Move[] {
+  const all = functionRows(f).filter((row) => f.names[row.name] !== REST).map((row) => ({ name: f.names[row.name], change: changeBy(norm, row.total, row.rightTotal), row }))
+    .filter((m) => Math.abs(m.change) >= LEAST_MOVE);
+  all.sort((a, b) => Math.abs(b.change) - Math.abs(a.change) || a.row.total + a.row.rightTotal - b.row.total - b.row.rightTotal);
+  const found: Move[] = [];
+  for (const m of all) {
+    if (told.some(alike(m)) || found.some(alike(m))) continue;
+    if (found.filter((o) => o.change > 0 === m.change > 0).length < MOVES) found.push(m);
+  }
+  return found;
+}
+
+interface MovesProps { of: 'self' | 'total'; moves: Move[]; aged: string; write: (m: Move) => string }
+
+function Moves({ of, moves, aged, write }: MovesProps) {
+  if (moves.length === 0) return null;
+  const label = `Biggest changes of ${of}`;
+  return (
+    <ul class={`${of === 'self' ? 'moves' : 'shifts'} num${address.value.palette === 'classic' ? ' classic' : ''}${aged}`} aria-label={label}>
+      <li class="dim" aria-hidden="true">{label}</li>
+      {moves.map((m) => (
+        <li key={m.name}><button class="btn" title={readable(m.name)} onClick={() => go({ fn: m.name })}>
+          <span class="cut">{shorter(m.name)[0]}</span>
+          <b class={m.change > 0 ? 'rises' : 'falls'}>{write(m)}</b>
+        </button></li>
+      ))}
+    </ul>
+  );
+}
+
 /** A side without profiles, and where its query has some. */
 function EmptySide({ name, sides, again }: { name: Name; sides: Sides; again: number }) {
   const { query, range, from, until } = sides[name], question = `${queryText(query)} ${range.start} ${range.end}`;
@@ -290,7 +327,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
   const kind = normKind(address.value.norm, of.sides), { type } = of;
   const norm = useMemo(() => normOf(kind, type, of.flame, { left: perOf(of, 'left'), right: perOf(of, 'right') }), [of, kind]);
   const flame = useMemo(() => (kind === 'abs' && !norm.empty ? byAmount(of.flame, norm) : of.flame), [norm]);
-  const moves = useMemo(() => biggestMoves(flame, norm), [norm]), change = kind === 'abs' ? amountChange : shareChange;
+  const moves = useMemo(() => biggestMoves(flame, norm), [norm]), totals = useMemo(() => biggestTotals(flame, norm, moves), [norm]), change = kind === 'abs' ? amountChange : shareChange;
   const whole = { left: flame.total[ROOT], right: flame.right!.total[ROOT] };
   const empty = (['left', 'right'] as const).filter((name) => whole[name] === 0);
   return (
@@ -300,17 +337,8 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
           {empty.map((name) => <EmptySide key={name} name={name} sides={of.sides} again={again} />)}
         </section>
       )}
-      {moves.length > 0 && (
-        <ul class={`moves num${address.value.palette === 'classic' ? ' classic' : ''}${aged}`} aria-label="Biggest changes of self">
-          <li class="dim" aria-hidden="true">Biggest changes of self</li>
-          {moves.map((m) => (
-            <li key={m.name}><button class="btn" title={readable(m.name)} onClick={() => go({ fn: m.name })}>
-              <span class="cut">{shorter(m.name)[0]}</span>
-              <b class={m.change > 0 ? 'rises' : 'falls'}>{change(norm, m.row.self, m.row.rightSelf, whole)}</b>
-            </button></li>
-          ))}
-        </ul>
-      )}
+      <Moves of="self" moves={moves} aged={aged} write={(m) => change(norm, m.row.self, m.row.rightSelf, whole)} />
+      <Moves of="total" moves={totals} aged={aged} write={(m) => change(norm, m.row.total, m.row.rightTotal, whole)} />
       {empty.length < 2 && (
         <section class={`card work${aged}`} aria-label="Profile">
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
