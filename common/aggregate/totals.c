@@ -3,9 +3,8 @@
 // totals.c - adding rows, what a point shows, how two points become one, and the messages.
 #include "aggregate/totals.h"
 
+#include "aggregate/shares.h"
 #include "codec/pb.h"
-
-#include <stdlib.h>
 
 bool totals_check(const struct totals_want *w, err *e)
 {
@@ -32,14 +31,34 @@ static bool offer(struct cells *c, const struct totals_want *w, struct cells_ser
     return true;
 }
 
-bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
-                    int64_t point, const struct source_row *r, err *e)
+// The shares behind the first one. Points whose share is 0 need no cell.
+static bool add_shares(struct cells *c, struct cells_series *s, const struct shares *spread, err *e)
 {
+    for (int64_t point = spread->from + 1; point <= spread->to; point++) {
+        uint32_t cell = 0;
+        int64_t share = shares_at(spread, point);
+        if (share == 0) continue;
+        if (!cells_at(c, s, point, 0, &cell, e) || !cells_add(c, cell, share, 0, e)) return false;
+    }
+    return true;
+}
+
+bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
+                    const struct source_row *r, err *e)
+{
+    const struct points points = totals_points(w);
+    struct shares spread;
+    int64_t point = 0;
     int64_t value = 0;
     bool any = false;
     uint32_t cell = 0;
-    if (!source_row_value(r, &value, &any, e) || !cells_at(c, s, point, 0, &cell, e) ||
-        !cells_add(c, cell, value, 1, e)) {
+    if (!points_of_row(&points, r->time_ns, &point)) return true;
+    if (!source_row_value(r, &value, &any, e)) return false;
+    bool spreads = w->spread && shares_init(&spread, &points, r->time_ns, r->duration_ns, value);
+    if (spreads) point = spread.from;
+    int64_t first = spreads ? shares_at(&spread, point) : value;
+    if (!cells_at(c, s, point, 0, &cell, e) || !cells_add(c, cell, first, 1, e) ||
+        (spreads && !add_shares(c, s, &spread, e))) {
         return false;
     }
     const struct exemplar profile = source_row_exemplar(r, value);
@@ -60,47 +79,6 @@ bool totals_show(const struct cells *c, const struct cell *cell, struct total *o
                           .profiles = cell->count,
                           .exemplar = cells_best(c, cell)};
     return cells_notes(c, cell, &out->annotations, e);
-}
-
-static bool unite_exemplars(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    // Exemplars are shared with the cells that they came from, so a merge works on a copy.
-    if (!to->exemplar) to->exemplar = from->exemplar;
-    if (!from->exemplar || to->exemplar == from->exemplar) return true;
-    struct exemplar *both = ARENA_NEW(a, struct exemplar);
-    if (!both) return arena_fail(a, e);
-    *both = *to->exemplar;
-    to->exemplar = both;
-    return exemplar_merge(a, both, from->exemplar, e);
-}
-
-static bool unite_annotations(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    size_t n = 0;
-    size_t all = to->annotations.n + from->annotations.n;
-    if (from->annotations.n == 0) return true;
-    label *v = ARENA_ARRAY(a, label, all);
-    if (!v) return arena_fail(a, e);
-    for (size_t i = 0; i < to->annotations.n; i++)
-        v[n++] = to->annotations.v[i];
-    for (size_t i = 0; i < from->annotations.n; i++)
-        v[n++] = from->annotations.v[i];
-    qsort(v, all, sizeof *v, label_order);
-    n = 1;
-    for (size_t i = 1; i < all; i++) {
-        if (label_order(&v[n - 1], &v[i]) != 0) v[n++] = v[i];
-    }
-    to->annotations = (labels){v, n};
-    return true;
-}
-
-bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    to->profiles += from->profiles;
-    if (__builtin_add_overflow(to->sum, from->sum, &to->sum)) {
-        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
-    }
-    return unite_exemplars(a, to, from, e) && unite_annotations(a, to, from, e);
 }
 
 // ---- the wire

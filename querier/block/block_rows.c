@@ -366,6 +366,7 @@ static bool emit_scan(struct reading *r, const struct job *j, const struct frame
             h.id = d->ids[i];
             h.vector = d->vectors[i];
             if (d->factors) h.factor = d->factors[i];
+            if (d->durations) h.duration_ns = d->durations[i];
             if (d->annotations) h.annotations = d->annotations[i];
         }
         if (rows->spans) h.spans = &rows->spans[i];

@@ -216,11 +216,17 @@ static bool is_whole(const struct layout *l, const struct level_window *w)
     return true;
 }
 
-// If few slots fit between two borders, most rows are read anyway, and the slots between would be
-// many small pieces.
-static bool is_worthwhile(const struct layout *l, enum block_kind kind)
+// Steps from which on sums do in place of rows whose durations are asked for: agents send profiles
+// of ten seconds to a minute, of which a longer step's value shows little.
+#define STEP_OF_SUMS (5 * SLOT_MINUTE)
+
+// Should a parent be used, if rows could be? If few slots fit between two borders (`cut`), most
+// rows are read anyway, and the slots between would be many small pieces.
+static bool is_worthwhile(const struct layout *l, enum block_kind kind, bool cut)
 {
-    return l->ask->step_ns >= 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR);
+    int64_t least = l->ask->durations ? STEP_OF_SUMS : 0;
+    if (cut) least = MAX(least, 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR));
+    return l->ask->step_ns >= least;
 }
 
 // Adds a parent; of one that is cut by series all parts.
@@ -237,7 +243,7 @@ static void lay_window(struct layout *l, const struct level_parent *p, const str
 {
     int64_t width = grain(l, p->block->kind);
     bool cut = has_borders_within(l->ask, width);
-    if (cut && !any_slot && !is_worthwhile(l, p->block->kind)) return;
+    if (!any_slot && !is_worthwhile(l, p->block->kind, cut)) return;
     size_t i = find_rest(l, w->from_ns);
     while (i < l->rest_count && l->rest[i].from_ns < w->to_ns) {
         struct span both = {MAX(w->from_ns, l->rest[i].from_ns), MIN(w->to_ns, l->rest[i].to_ns)};
@@ -427,7 +433,8 @@ static void lay(struct layout *l)
         bool more_to = l->gone_last && !to_stays;
         // Days have totals of hours, and steps of minutes have borders within these: let them,
         // before the range is made wider.
-        if (totals && !l->any_slot && has_borders_within(l->ask, SLOT_HOUR)) {
+        if (totals && !l->any_slot &&
+            (has_borders_within(l->ask, SLOT_HOUR) || l->ask->durations)) {
             l->any_slot = true;
         } else if ((more_from && from < last) || (more_to && to < last)) {
             from += more_from && from < last;
