@@ -112,8 +112,8 @@ static str labels_text(struct arena *a, const Types__V1__Series *s)
 // 0: the point is of a whole step.
 static double part_ms(const struct series_view *v, const Types__V1__Point *p)
 {
-    double until_ms = (double)(v->q.until_ns / NS_PER_MS);
-    double over = (double)p->timestamp - until_ms;
+    int64_t until_ms = v->q.until_ns / NS_PER_MS;
+    double over = (double)p->timestamp - (double)until_ms;
     double step_ms = v->step_s * 1000;
     return over > 0 && over < step_ms ? step_ms - over : 0;
 }

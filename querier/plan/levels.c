@@ -430,6 +430,21 @@ static struct span round_range(const struct level_ask *k, int64_t first, int64_t
     return near.from_ns < near.to_ns ? near : outward;
 }
 
+// Lets sums serve where rows are gone, though they show less than rows: before the range is made
+// wider. False if that was done already.
+static bool allow_sums(struct layout *l)
+{
+    if (early_end(l)) {
+        l->no_early = true;
+        return true;
+    }
+    // Days have totals of hours, and steps of minutes have borders within these.
+    bool useful = has_borders_within(l->ask, SLOT_HOUR) || l->ask->durations;
+    if (l->ask->use != LEVEL_TOTALS || l->any_slot || !useful) return false;
+    l->any_slot = true;
+    return true;
+}
+
 // Tries widths of the two edges until nothing is gone. If even days do not help at an edge, rows
 // are gone for good there, and the edge goes back to its place.
 static void lay(struct layout *l)
@@ -451,16 +466,8 @@ static void lay(struct layout *l)
         if (!l->gone || last == 0) return;
         bool more_from = l->gone_first && !from_stays;
         bool more_to = l->gone_last && !to_stays;
-        if (early_end(l)) {
-            l->no_early = true;
-            continue;
-        }
-        // Days have totals of hours, and steps of minutes have borders within these: let them,
-        // before the range is made wider.
-        if (totals && !l->any_slot &&
-            (has_borders_within(l->ask, SLOT_HOUR) || l->ask->durations)) {
-            l->any_slot = true;
-        } else if ((more_from && from < last) || (more_to && to < last)) {
+        if (allow_sums(l)) continue;
+        if ((more_from && from < last) || (more_to && to < last)) {
             from += more_from && from < last;
             to += more_to && to < last;
         } else if (more_from || more_to) {
