@@ -235,6 +235,8 @@ static bool put_totals(struct read *r, err *e)
                                   .first_ns = want->first_ns,
                                   .step_ns = want->step_ns,
                                   .points = want->points,
+                                  .early_ns = want->early_ns,
+                                  .spread = want->spread,
                                   .group_by = names,
                                   .group_by_count = want->n_group_by,
                                   .include_sampled = want->include_sampled,
@@ -254,7 +256,8 @@ static bool put_heat(struct read *r, err *e)
     if (!read_names(&r->req->arena, want->group_by, want->n_group_by, &names, e)) return false;
     const struct heat_want w = {.slots = {.first_ns = want->first_ns,
                                           .step_ns = want->step_ns,
-                                          .count = want->slots},
+                                          .count = want->slots,
+                                          .early_ns = want->early_ns},
                                 .group_by = names,
                                 .group_by_count = want->n_group_by,
                                 .kind = (enum exemplar_kind)want->kind,

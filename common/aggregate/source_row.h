@@ -27,6 +27,7 @@ struct source_row {
     struct arena *scratch;  // vectors are columns (site_sum_columns); NULL: they are vectors
     id128 id;
     int64_t time_ns;
+    int64_t duration_ns;  // 0: not known
     int64_t total;
     str vector;  // needed with a call site only, as is factor
     int64_t factor;

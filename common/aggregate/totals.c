@@ -3,9 +3,8 @@
 // totals.c - adding rows, what a point shows, how two points become one, and the messages.
 #include "aggregate/totals.h"
 
+#include "aggregate/shares.h"
 #include "codec/pb.h"
-
-#include <stdlib.h>
 
 bool totals_check(const struct totals_want *w, err *e)
 {
@@ -32,14 +31,38 @@ static bool offer(struct cells *c, const struct totals_want *w, struct cells_ser
     return true;
 }
 
-bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
-                    int64_t point, const struct source_row *r, err *e)
+// The shares behind the first one. Points whose share is 0 need no cell.
+static bool add_shares(struct cells *c, struct cells_series *s, const struct shares *spread, err *e)
 {
+    for (int64_t point = spread->from + 1; point <= spread->to; point++) {
+        uint32_t cell = 0;
+        int64_t share = shares_at(spread, point);
+        if (share == 0) continue;
+        if (!cells_at(c, s, point, 0, &cell, e)) return false;
+        cells_add(c, cell, share, 0);
+    }
+    return true;
+}
+
+bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
+                    const struct source_row *r, err *e)
+{
+    const struct points points = totals_points(w);
+    struct shares spread;
+    int64_t point = 0;
     struct wide value = {0};
     bool any = false;
     uint32_t cell = 0;
-    if (!source_row_value(r, &value, &any, e) || !cells_at(c, s, point, 0, &cell, e)) return false;
-    cells_add_wide(c, cell, value, 1);
+    if (!points_of_row(&points, r->time_ns, &point)) return true;
+    if (!source_row_value(r, &value, &any, e)) return false;
+    // A value beyond 64 bits counts at its time: it is cut there and named, however it is spread.
+    bool spreads = w->spread && wide_fits(value) &&
+                   shares_init(&spread, &points, r->time_ns, r->duration_ns, value.low);
+    if (spreads) point = spread.from;
+    struct wide first = spreads ? (struct wide){.low = shares_at(&spread, point)} : value;
+    if (!cells_at(c, s, point, 0, &cell, e)) return false;
+    cells_add_wide(c, cell, first, 1);
+    if (spreads && !add_shares(c, s, &spread, e)) return false;
     const struct exemplar profile = source_row_exemplar(r, wide_clip(value));
     if (w->exemplars && any && !offer(c, w, s, cell, &profile, r, e)) return false;
     for (uint32_t i = 0; i < r->notes; i++) {
@@ -59,48 +82,6 @@ bool totals_show(const struct cells *c, const struct cell *cell, struct total *o
                           .profiles = cell->count,
                           .exemplar = cells_best(c, cell)};
     return cells_notes(c, cell, &out->annotations, e);
-}
-
-static bool unite_exemplars(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    // Exemplars are shared with the cells that they came from, so a merge works on a copy.
-    if (!to->exemplar) to->exemplar = from->exemplar;
-    if (!from->exemplar || to->exemplar == from->exemplar) return true;
-    struct exemplar *both = ARENA_NEW(a, struct exemplar);
-    if (!both) return arena_fail(a, e);
-    *both = *to->exemplar;
-    to->exemplar = both;
-    return exemplar_merge(a, both, from->exemplar, e);
-}
-
-static bool unite_annotations(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    size_t n = 0;
-    size_t all = to->annotations.n + from->annotations.n;
-    if (from->annotations.n == 0) return true;
-    label *v = ARENA_ARRAY(a, label, all);
-    if (!v) return arena_fail(a, e);
-    for (size_t i = 0; i < to->annotations.n; i++)
-        v[n++] = to->annotations.v[i];
-    for (size_t i = 0; i < from->annotations.n; i++)
-        v[n++] = from->annotations.v[i];
-    qsort(v, all, sizeof *v, label_order);
-    n = 1;
-    for (size_t i = 1; i < all; i++) {
-        if (label_order(&v[n - 1], &v[i]) != 0) v[n++] = v[i];
-    }
-    to->annotations = (labels){v, n};
-    return true;
-}
-
-bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e)
-{
-    struct wide sum = {.low = to->sum};
-    wide_add(&sum, from->sum);
-    to->sum = wide_clip(sum);
-    to->clipped = to->clipped || from->clipped || !wide_fits(sum);
-    to->profiles += from->profiles;
-    return unite_exemplars(a, to, from, e) && unite_annotations(a, to, from, e);
 }
 
 // ---- the wire

@@ -2,13 +2,13 @@
 //
 // totals.h - sums and numbers of profiles over time, in groups, with exemplars and annotations.
 //
-// A source of rows (a head, blocks) finds the point of each row and adds it. Totals of another
-// answer are merged from their bytes by totals_merge_bytes.
+// A source of rows (a head, blocks) adds each row of the range: at the point of its time, or, if
+// that is wanted and its duration is known, spread over the points that it covers (shares.h).
+// Totals of another answer are merged from their bytes by totals_merge_bytes.
 //
 //     struct cells_series s = {.ls = labels of the series, .lasting = true};
 //     for each row of it:
-//         if (!points_at(&points, row.time_ns, &point)) continue;
-//         totals_add_row(&cells, want, &s, point, &row, e) ...
+//         totals_add_row(&cells, want, &s, &row, e) ...
 #pragma once
 
 #include "aggregate/cells.h"
@@ -22,6 +22,8 @@ struct totals_want {
     int64_t first_ns;
     int64_t step_ns;
     int64_t points;
+    int64_t early_ns;  // of points.h
+    bool spread;       // by duration
     const str *group_by;
     size_t group_by_count;
     const str *call_site;
@@ -35,12 +37,17 @@ bool totals_check(const struct totals_want *w, err *e) MUST_CHECK;
 
 static inline struct points totals_points(const struct totals_want *w)
 {
-    return (struct points){.first_ns = w->first_ns, .step_ns = w->step_ns, .count = w->points};
+    return (struct points){.first_ns = w->first_ns,
+                           .step_ns = w->step_ns,
+                           .count = w->points,
+                           .early_ns = w->early_ns};
 }
 
-// Adds a row to a point: its value, its annotations, and the exemplars that are asked for.
+// Adds a row: its value, its annotations, and the exemplars that are asked for. A row behind the
+// last point is left out. One that is spread counts as a profile, with exemplar and annotations, in
+// the first point of those that it covers.
 bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_series *s,
-                    int64_t point, const struct source_row *r, err *e) MUST_CHECK;
+                    const struct source_row *r, err *e) MUST_CHECK;
 
 // A cell as it is shown.
 struct total {
@@ -53,9 +60,6 @@ struct total {
 };
 bool totals_show(const struct cells *c, const struct cell *cell, struct total *out,
                  err *e) MUST_CHECK;
-
-// Adds one total to another; their points may differ. New memory is the arena's.
-bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e) MUST_CHECK;
 
 // Writes finished cells as messages SeriesTotals in `field`; and merges one such message. Who does
 // not know carries (wide false) would read sums that do not fit int64 as others: out_of_range.

@@ -304,7 +304,7 @@ static bool take_row(struct span *s, str type, const Types__V1__Series *row, con
     struct harvest_step step = {.ls = {v, row->n_labels}, .type = type};
     for (size_t i = 0; i < row->n_points; i++) {
         const Types__V1__Point *p = row->points[i];
-        // The first point is there so that the second one has no left edge that counts twice.
+        // Those before the span (run_type) are not of it.
         if (p->timestamp <= s->from_ms || p->value == 0) continue;
         if (!take_point(s, &step, p, names, name_count, e)) return false;
     }
@@ -343,12 +343,20 @@ static bool run_type(struct span *s, str type, err *e)
     Querier__V1__SelectSeriesRequest m = QUERIER__V1__SELECT_SERIES_REQUEST__INIT;
     m.profile_typeid = pb_z(&s->a, type);
     m.label_selector = pb_z(&s->a, h->selector);
-    m.start = s->from_ms;
+    // A step more: it ends where the first step that is wanted begins, to the nanosecond, while the
+    // first point of an answer has all of its ms. 0 would be no time.
+    m.start = s->from_ms - (s->from_ms == h->step_ms ? 2 : 1) * h->step_ms;
     m.end = s->until_ms;
     m.step = (double)h->step_ms / 1000;
     m.group_by = texts;
     m.n_group_by = n;
-    bool ok = arena_ok(&s->a, e) && ask(h, ASK_QUERIER "SelectSeries", &m.base, &q, e);
+    if (!arena_ok(&s->a, e)) return false;
+    bool ok = ask(h, ASK_QUERIER "SelectSeries", &m.base, &q, e);
+    if (!ok && e->code == ERR_INVALID_ARGUMENT) {  // longer than the server answers
+        asked_release(&q);
+        m.start = s->from_ms;
+        ok = ask(h, ASK_QUERIER "SelectSeries", &m.base, &q, e);
+    }
     Querier__V1__SelectSeriesResponse *answer = NULL;
     if (ok) {
         answer = (Querier__V1__SelectSeriesResponse *)

@@ -28,12 +28,12 @@ struct series_unit {
     const char *suffix;
     const char *what;
     bool average;  // asked for
+    bool rate;     // sums are divided by the step
 };
 
 struct series_view {
     struct cli_query q;
     double step_s;
-    int64_t first_ns;  // of the points
     unsigned label_columns;
     unsigned chart_columns;
     struct series_unit unit;
@@ -58,11 +58,7 @@ static bool read_step(struct cli *c, struct series_view *v, err *e)
     int64_t range = v->q.until_ns - v->q.from_ns;
     if (!cli_duration(c, OPT_STEP, &ns, e)) return false;
     v->step_s = ns ? (double)ns / (double)NS_PER_S : choose_step(range);
-    // A point has the profiles of the step before it. The last one is at the end of the range, so
-    // that it has the newest profiles, and the first one is a step or less after the beginning.
     assert(range >= 0 && v->step_s > 0);
-    int64_t step = (int64_t)(v->step_s * (double)NS_PER_S);
-    v->first_ns = v->q.until_ns - (range > 0 ? (range - 1) / step * step : 0);
     if ((double)range / (double)NS_PER_S / v->step_s <= POINTS_MAX) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "--step %s makes more than %d points of this range",
                    cli_args_get(&c->args, OPT_STEP), POINTS_MAX);
@@ -112,8 +108,31 @@ static str labels_text(struct arena *a, const Types__V1__Series *s)
     return text;
 }
 
+// Of a step that is not whole, because the range ends in it: how much of it the range has, in ms.
+// 0: the point is of a whole step.
+static double part_ms(const struct series_view *v, const Types__V1__Point *p)
+{
+    int64_t until_ms = v->q.until_ns / NS_PER_MS;
+    double over = (double)p->timestamp - (double)until_ms;
+    double step_ms = v->step_s * 1000;
+    return over > 0 && over < step_ms ? step_ms - over : 0;
+}
+
+// A rate of part of a step would show how much of the step is over, so such a point is left out, or
+// divided by its own time if it is the only one.
+static size_t whole_points(const struct series_view *v, const Types__V1__Series *s)
+{
+    if (!v->unit.rate || s->n_points == 0) return s->n_points;
+    Types__V1__Point *last = s->points[s->n_points - 1];
+    double part = part_ms(v, last);
+    if (part == 0) return s->n_points;
+    if (s->n_points > 1) return s->n_points - 1;
+    last->value *= v->step_s * 1000 / part;
+    return 1;
+}
+
 // The mean of the points of each column; NaN where there are none.
-static void resample(const struct series_view *v, const Types__V1__Series *s, double *out)
+static void resample(const struct series_view *v, const Types__V1__Series *s, size_t n, double *out)
 {
     double sums[CHART_MOST] = {0};
     unsigned counts[CHART_MOST] = {0};
@@ -121,7 +140,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     double from_ms = (double)v->q.from_ns / (double)NS_PER_MS;
     double width_ms = (double)(v->q.until_ns - v->q.from_ns) / (double)NS_PER_MS;
     width_ms = MAX(width_ms, v->step_s * 1000);  // a column is not narrower than a point's step
-    for (size_t i = 0; i < s->n_points; i++) {
+    for (size_t i = 0; i < n; i++) {
         double at = ((double)s->points[i]->timestamp - from_ms) / width_ms * v->chart_columns;
         // Written so that NaN becomes 0: the server sends the times, and a wild one must not be an
         // index.
@@ -153,7 +172,7 @@ static bool is_gauge(str sample_type)
 static struct series_unit series_unit(struct cli *c, str type, double step_s)
 {
     struct draw_unit plain = cli_merge_unit(type);
-    struct series_unit u = {plain.factor, plain.unit, "", "sum of each step", false};
+    struct series_unit u = {plain.factor, plain.unit, "", "sum of each step", false, false};
     const char *aggregation = cli_args_get(&c->args, OPT_AGGREGATION);
     struct ptype t = {0};
     err ignored = {0};
@@ -166,6 +185,7 @@ static struct series_unit series_unit(struct cli *c, str type, double step_s)
     // The sum was asked for: then values stay sums and are not divided by the step.
     if (aggregation) return u;
     assert(step_s > 0);
+    u.rate = true;
     u.factor /= step_s;
     u.what = "per second";
     if (plain.unit == TEXT_NS) {
@@ -197,23 +217,24 @@ static void put_series(struct cli *c, struct buf *b, const struct series_view *v
     double min = INFINITY;
     double max = -INFINITY;
     double sum = 0;
-    for (size_t i = 0; i < s->n_points; i++) {
+    size_t n = whole_points(v, s);
+    for (size_t i = 0; i < n; i++) {
         min = MIN(min, s->points[i]->value);
         max = MAX(max, s->points[i]->value);
         sum += s->points[i]->value;
     }
-    if (s->n_points == 0) return;
+    if (n == 0) return;
     assert(v->chart_columns <= CHART_MOST && v->label_columns > 0);
     text_left(b, labels_text(&c->arena, s), v->label_columns);
     text_pad(b, 2);
-    resample(v, s, chart);
+    resample(v, s, n, chart);
     // Bars begin at 0 and not at the minimum, so that heights can be compared between lines.
     double top = 0;
     // False for NaN, a column without points.
     for (unsigned i = 0; i < v->chart_columns; i++)
         top = chart[i] > top ? chart[i] : top;
     draw_spark(b, chart, v->chart_columns, top, &c->look);
-    double values[] = {min, sum / (double)s->n_points, max, s->points[s->n_points - 1]->value};
+    double values[] = {min, sum / (double)n, max, s->points[n - 1]->value};
     for (size_t i = 0; i < COUNT(values); i++)
         put_value(b, &v->unit, values[i]);
     buf_byte(b, '\n');
@@ -268,10 +289,12 @@ static bool ask(struct cli *c, const struct series_view *v, Querier__V1__SelectS
     Querier__V1__SelectSeriesRequest q = QUERIER__V1__SELECT_SERIES_REQUEST__INIT;
     q.profile_typeid = pb_z(&c->arena, v->q.type);
     q.label_selector = pb_z(&c->arena, v->q.selector);
-    // The first point's time, since servers put points at multiples of the step from the start.
-    q.start = v->first_ns / NS_PER_MS;
+    q.start = v->q.from_ns / NS_PER_MS;
     q.end = v->q.until_ns / NS_PER_MS;
     q.step = v->step_s;
+    // Profiles are of 15 s, say, and a step of 20 s has one or two of them: their times alone would
+    // draw a comb where the use is level. Other servers do not know the field.
+    q.spread = !v->unit.average;
     uint64_t limit = 0;
     if (!read_groups(c, &q.group_by, &q.n_group_by, e) ||
         !cli_args_number(&c->args, OPT_LIMIT, 1, INT64_MAX, &limit, e))

@@ -29,6 +29,7 @@ static inline struct source_row head_source_row(const struct row *row, const str
                                .site = site,
                                .id = row->id,
                                .time_ns = row->time_ns,
+                               .duration_ns = row->duration_ns,
                                .total = row->total,
                                .factor = row->factor,
                                .spans = spans && row->spans ? row->spans->count : 0,

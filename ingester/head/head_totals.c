@@ -9,7 +9,6 @@ struct totals_read {
     const struct head_walk *walk;
     const struct head_query *query;
     const struct totals_want *want;
-    struct points points;
     struct cells *cells;
     struct label_room room;
     struct site site;
@@ -43,12 +42,10 @@ struct totals_series {
 static bool add_row(struct totals_series *s, const struct row *row, err *e)
 {
     struct totals_read *t = s->t;
-    int64_t point = 0;
-    if (!points_at(&t->points, row->time_ns, &point)) return true;
     if (!walk_counts(t->walk, s->service, s->series, row)) return true;
     struct source_row r = head_source_row(row, &t->site, t->want->exemplars == EXEMPLAR_SPAN);
     if (t->site.n) r.vector = payload_view(row->vector);
-    return totals_add_row(t->cells, t->want, &s->cells, point, &r, e);
+    return totals_add_row(t->cells, t->want, &s->cells, &r, e);
 }
 
 static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)
@@ -75,7 +72,6 @@ bool head_totals(struct head *h, struct req *r, const struct head_query *q,
     struct totals_read t = {.walk = &w,
                             .query = q,
                             .want = want,
-                            .points = totals_points(want),
                             .cells = out,
                             .room.arena = &r->arena,
                             .site = {.names = want->call_site, .n = want->call_site_count}};

@@ -236,6 +236,17 @@ static str exactness(struct answer *a)
     return shown_whole(a) ? S("exact") : S("totals");
 }
 
+bool answer_asks_spread(const struct answer *a)
+{
+    return str_ieq(str_trim(http_headers_get(&a->x->headers, "flametree-spread")), S("duration"));
+}
+
+str answer_spread_text(const struct answer *a)
+{
+    if (!a->spread) return S("none");
+    return a->work.sums ? S("partly") : S("duration");
+}
+
 static void put_headers(struct answer *a, uint64_t took_ns)
 {
     struct http_exchange *x = a->x;
@@ -252,6 +263,7 @@ static void put_headers(struct answer *a, uint64_t took_ns)
     if (frames.n) put_header(x, "flametree-frames", frames);
     str cut = shown_cut_text(a);
     if (cut.n) put_header(x, "flametree-cut", cut);
+    if (a->over_time) put_header(x, "flametree-spread", answer_spread_text(a));
     if (a->counts_profiles) {
         put_header(x, "flametree-profiles",
                    arena_printf(a->arena, "%llu", (unsigned long long)a->profiles));

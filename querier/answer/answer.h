@@ -21,6 +21,10 @@
 //                          (settle.h)
 //     Flametree-Missing-Since   since when streams of them are missing
 //     Flametree-Frames, Flametree-Cut   of trees (shown.h)
+//     Flametree-Spread     of values over time: none, each profile counts at its time
+//                          duration: it counts in all points that it covers
+//                          partly: so do single profiles, but where sums of minutes or hours were
+//                          read, profiles count at their times
 //     Server-Timing        query;dur=<ms> and its phases
 //     Flametree-Explain    if the request has that header (explain.h)
 #pragma once
@@ -71,6 +75,7 @@ struct answer_work {
     uint64_t reads;
     uint64_t bytes;
     int64_t rounded_ns;
+    bool sums;  // values over time were read of sums, which have no durations
     bool gone;  // rows in (from, to] are no longer kept
     int64_t gone_from_ns;
     int64_t gone_to_ns;
@@ -100,6 +105,8 @@ struct answer {
     bool asked;              // the heads were asked at least once
     bool counts_profiles;    // the answer is a sum over profiles
     bool names_readable;     // Flametree-Names: readable
+    bool over_time;          // the answer has values over time
+    bool spread;             // and they are spread by duration
     uint64_t profiles;
     struct answer_shown shown;
     struct fetched fetched;  // of all questions so far
@@ -120,6 +127,13 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
 // result lives as long as the request. Fails with the codes of fetch_verdict and merged_add, or
 // when the request ended.
 bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e) MUST_CHECK;
+
+// Does the request ask for values over time that are spread by duration, by this header? Clients
+// that cannot change their messages, such as Grafana, can add it.
+bool answer_asks_spread(const struct answer *a);
+
+// What was done, as in Flametree-Spread.
+str answer_spread_text(const struct answer *a);
 
 // Unpacks a request message into the arena; `type` names the generated message in lower case, such
 // as querier__v1__diff_request.

@@ -396,6 +396,8 @@ static bool report(const struct reading *r, const struct served *v, err *e)
         if (!fetch_miss(a->arena, &a->fetched, v->without[k], &v->why, e)) return false;
     }
     if (p->gone) note_gone(&a->work, p);
+    for (size_t k = 0; v->q->totals.wanted && k < p->n; k++)
+        a->work.sums |= p->pieces[k].use != LEVEL_ROWS;
     a->work.rounded_ns = MAX(a->work.rounded_ns, level_rounding(p, &v->ask));
     if (v->way != WAY_DIFFERENCE) {
         explain_plan(a, v->of->tenant, "", p);

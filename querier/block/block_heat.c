@@ -60,7 +60,10 @@ bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *
     const struct query_heat *q = &w->ask.q->heat;
     struct heat t = {
         .w = w,
-        .want = {.slots = {.first_ns = q->first_ns, .step_ns = q->step_ns, .count = q->slots},
+        .want = {.slots = {.first_ns = q->first_ns,
+                           .step_ns = q->step_ns,
+                           .count = q->slots,
+                           .early_ns = q->early_ns},
                  .group_by = q->group_by,
                  .group_by_count = q->group_by_count,
                  .kind = q->kind,

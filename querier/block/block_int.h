@@ -309,6 +309,7 @@ struct block_hit {
     uint32_t key;
     uint32_t attempt;
     int64_t time_ns;
+    int64_t duration_ns;
     int64_t total;
     id128 id;
     uint64_t vector;

@@ -159,6 +159,8 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
     ask->use = use_of(q);
     ask->step_ns = q->totals.wanted ? q->totals.step_ns : 0;
     ask->first_ns = border_of(q->totals.first_ns);
+    ask->early_ns = q->totals.wanted ? q->totals.early_ns : 0;
+    ask->durations = q->totals.wanted && q->totals.spread;
     ask->pack_lo = 0;
     ask->pack_hi = UINT32_MAX;
     for (size_t i = 0; i < q->selector.n; i++) {

@@ -341,6 +341,15 @@ static bool emit(struct reading *r, const struct block_hit *h, err *e)
     return true;
 }
 
+static void add_details(const struct block_details *d, uint64_t i, struct block_hit *h)
+{
+    h->id = d->ids[i];
+    h->vector = d->vectors[i];
+    if (d->factors) h->factor = d->factors[i];
+    if (d->durations) h->duration_ns = d->durations[i];
+    if (d->annotations) h->annotations = d->annotations[i];
+}
+
 static bool emit_scan(struct reading *r, const struct job *j, const struct frame_rows *rows,
                       const struct block_scan *s, err *e)
 {
@@ -362,12 +371,7 @@ static bool emit_scan(struct reading *r, const struct job *j, const struct frame
                               .total = heads->totals[i],
                               .factor = 1};
         if (s->loose_only && h.attempt == 0) continue;
-        if (d->n) {
-            h.id = d->ids[i];
-            h.vector = d->vectors[i];
-            if (d->factors) h.factor = d->factors[i];
-            if (d->annotations) h.annotations = d->annotations[i];
-        }
+        if (d->n) add_details(d, i, &h);
         if (rows->spans) h.spans = &rows->spans[i];
         if (r->want->only_spans && !(h.spans && h.spans->n)) continue;
         if (!emit(r, &h, e)) return false;

@@ -66,6 +66,7 @@ struct source_row block_source_row(const struct block_hit *h, str columns, const
                                .scratch = scratch,
                                .id = h->id,
                                .time_ns = h->time_ns,
+                               .duration_ns = h->duration_ns,
                                .total = h->total,
                                .vector = columns,
                                .factor = h->factor,

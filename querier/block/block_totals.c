@@ -300,10 +300,8 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     struct totals_unit *own = h->unit->of_want;
     const struct source_row r = block_source_row(h, columns, &own->site, &t->scratch);
     struct cells_series *s = NULL;
-    int64_t point = 0;
-    if (!points_at(&t->points, h->time_ns, &point)) return true;
     return block_series_of(t->w, h->unit, &own->series, h->key, &s, e) &&
-           totals_add_row(&t->w->m->totals, t->q, s, point, &r, e);
+           totals_add_row(&t->w->m->totals, t->q, s, &r, e);
 }
 
 static bool choose(struct totals *t, struct block_unit *v, size_t n, err *e)

@@ -54,14 +54,16 @@ static bool scan_type(struct tree *t, uint32_t type, int64_t from_ns, int64_t to
 }
 
 // Nodes of class ALL of a leaf, and rows of the type where a node is missing: five minutes with
-// fewer than three profiles have none. If all profiles of the type are in nodes, no row has to be
-// read.
+// fewer than three profiles have none. If all profiles of the type are in nodes, and the piece cuts
+// none of these, no row has to be read. (Leaves of days have nodes of hours, and pieces are of five
+// minutes.)
 static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_key_ref *all,
                             const struct level_piece *p, err *e)
 {
     const struct block_index *x = t->unit->index;
     uint64_t rows = 0;
     uint64_t in_nodes = 0;
+    bool cut = false;
     for (uint32_t i = 0; i < x->key_count; i++) {
         const struct block_key_ref *k = &x->keys[i];
         if (k->class == BLOCK_SERIES && k->type == type && !k->sampled) rows += k->row_count;
@@ -69,18 +71,23 @@ static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_ke
     int64_t done = p->from_ns;  // up to here nodes and rows are chosen; never goes back
     for (uint32_t i = 0; all && i < all->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[all->first_node + i];
+        int64_t start = slot_start(n->node.slot, n->node.width);
+        int64_t end = slot_start(n->node.slot + 1, n->node.width);
+        bool outside = end <= p->from_ns || start >= p->to_ns;
         in_nodes += n->node.profiles;
+        cut |= !outside && (start < p->from_ns || end > p->to_ns);
     }
+    bool whole = rows == in_nodes && !cut;
     for (uint32_t i = 0; all && i < all->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[all->first_node + i];
         int64_t start = slot_start(n->node.slot, n->node.width);
         int64_t end = slot_start(n->node.slot + 1, n->node.width);
         if (start < done || end > p->to_ns) continue;
-        if (rows != in_nodes && !scan_type(t, type, done, start, e)) return false;
+        if (!whole && !scan_type(t, type, done, start, e)) return false;
         if (!note_node(t, n, e)) return false;
         done = end;
     }
-    return rows == in_nodes || scan_type(t, type, done, p->to_ns, e);
+    return whole || scan_type(t, type, done, p->to_ns, e);
 }
 
 static const struct block_key_ref *key_of_all(const struct block_index *x, uint32_t type)

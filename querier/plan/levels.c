@@ -47,6 +47,7 @@ struct layout {
     const struct level_ask *ask;
     struct span range;  // answered
     bool any_slot;      // borders of steps may lie within slots where rows are gone
+    bool no_early;      // early rows may count in the slot that begins before them
 
     // the interval of packs that is being laid
     uint32_t pack_lo;
@@ -216,11 +217,17 @@ static bool is_whole(const struct layout *l, const struct level_window *w)
     return true;
 }
 
-// If few slots fit between two borders, most rows are read anyway, and the slots between would be
-// many small pieces.
-static bool is_worthwhile(const struct layout *l, enum block_kind kind)
+// Steps from which on sums do in place of rows whose durations are asked for: agents send profiles
+// of ten seconds to a minute, of which a longer step's value shows little.
+#define STEP_OF_SUMS (5 * SLOT_MINUTE)
+
+// Should a parent be used, if rows could be? If few slots fit between two borders (`cut`), most
+// rows are read anyway, and the slots between would be many small pieces.
+static bool is_worthwhile(const struct layout *l, enum block_kind kind, bool cut)
 {
-    return l->ask->step_ns >= 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR);
+    int64_t least = l->ask->durations ? STEP_OF_SUMS : 0;
+    if (cut) least = MAX(least, 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR));
+    return l->ask->step_ns >= least;
 }
 
 // Adds a parent; of one that is cut by series all parts.
@@ -237,7 +244,7 @@ static void lay_window(struct layout *l, const struct level_parent *p, const str
 {
     int64_t width = grain(l, p->block->kind);
     bool cut = has_borders_within(l->ask, width);
-    if (cut && !any_slot && !is_worthwhile(l, p->block->kind)) return;
+    if (!any_slot && !is_worthwhile(l, p->block->kind, cut)) return;
     size_t i = find_rest(l, w->from_ns);
     while (i < l->rest_count && l->rest[i].from_ns < w->to_ns) {
         struct span both = {MAX(w->from_ns, l->rest[i].from_ns), MIN(w->to_ns, l->rest[i].to_ns)};
@@ -342,6 +349,19 @@ static bool has_packs(const struct layout *l, uint32_t lo, uint32_t hi)
     return lo <= l->pack_lo && hi >= l->pack_hi;
 }
 
+// Where early rows end, if a slot begins where they do; else 0. (Slots of all widths begin at whole
+// minutes.)
+static int64_t early_end(const struct layout *l)
+{
+    const struct level_ask *k = l->ask;
+    int64_t end = 0;
+    if (l->no_early || k->early_ns <= 0 || k->step_ns <= 0 || k->use == LEVEL_ROWS ||
+        k->first_ns % SLOT_MINUTE != 0 || __builtin_add_overflow(k->first_ns, k->early_ns, &end)) {
+        return 0;
+    }
+    return end > l->range.from_ns && end < l->range.to_ns ? end : 0;
+}
+
 static void lay_packs(struct layout *l)
 {
     struct level_view *v = l->v;
@@ -363,9 +383,14 @@ static void lay_packs(struct layout *l)
         bool again = n && id128_eq(l->expired[n - 1]->id, x->id);
         if (!again && has_packs(l, x->pack_lo, x->pack_hi)) l->expired[l->expired_count++] = x;
     }
-    if (!arena_grow(l->arena, &l->rest, &l->rest_cap, 1, sizeof *l->rest)) return;
+    if (!arena_grow(l->arena, &l->rest, &l->rest_cap, 2, sizeof *l->rest)) return;
     l->rest[0] = l->range;
     l->rest_count = 1;
+    int64_t early = early_end(l);
+    if (early) {
+        l->rest[0].to_ns = early;
+        l->rest[l->rest_count++] = (struct span){early, l->range.to_ns};
+    }
     lay_parents(l);
     for (size_t i = 0; i < l->rest_count; i++)
         add_leaves(l, l->rest[i], NULL);
@@ -405,6 +430,21 @@ static struct span round_range(const struct level_ask *k, int64_t first, int64_t
     return near.from_ns < near.to_ns ? near : outward;
 }
 
+// Lets sums serve where rows are gone, though they show less than rows: before the range is made
+// wider. False if that was done already.
+static bool allow_sums(struct layout *l)
+{
+    if (early_end(l)) {
+        l->no_early = true;
+        return true;
+    }
+    // Days have totals of hours, and steps of minutes have borders within these.
+    bool useful = has_borders_within(l->ask, SLOT_HOUR) || l->ask->durations;
+    if (l->ask->use != LEVEL_TOTALS || l->any_slot || !useful) return false;
+    l->any_slot = true;
+    return true;
+}
+
 // Tries widths of the two edges until nothing is gone. If even days do not help at an edge, rows
 // are gone for good there, and the edge goes back to its place.
 static void lay(struct layout *l)
@@ -417,7 +457,8 @@ static void lay(struct layout *l)
     size_t to = 0;
     bool from_stays = false;  // rounding it does not help
     bool to_stays = false;
-    // It ends: each round widens an edge, or gives one up for good, or allows slots, once.
+    // It ends: each round widens an edge, or gives one up for good, or allows slots or early rows,
+    // once.
     for (;;) {
         assert(from <= last && to <= last);
         l->range = round_range(l->ask, edges[from], edges[to]);
@@ -425,11 +466,8 @@ static void lay(struct layout *l)
         if (!l->gone || last == 0) return;
         bool more_from = l->gone_first && !from_stays;
         bool more_to = l->gone_last && !to_stays;
-        // Days have totals of hours, and steps of minutes have borders within these: let them,
-        // before the range is made wider.
-        if (totals && !l->any_slot && has_borders_within(l->ask, SLOT_HOUR)) {
-            l->any_slot = true;
-        } else if ((more_from && from < last) || (more_to && to < last)) {
+        if (allow_sums(l)) continue;
+        if ((more_from && from < last) || (more_to && to < last)) {
             from += more_from && from < last;
             to += more_to && to < last;
         } else if (more_from || more_to) {
@@ -635,7 +673,7 @@ bool level_plan_given(struct arena *a, const struct level_given *g, const struct
     if (out->n) qsort(out->pieces, out->n, sizeof *out->pieces, pieces_by_kind);
     out->from_ns = l.range.from_ns;
     out->to_ns = l.range.to_ns;
-    out->slot_ns = l.slot_ns;
+    out->slot_ns = MAX(l.slot_ns, l.no_early ? ask->early_ns + 1 : 0);
     out->gone = l.gone;
     out->gone_from_ns = l.gone_at.from_ns;
     out->gone_to_ns = l.gone_at.to_ns;

@@ -66,6 +66,9 @@ struct level_ask {
     uint32_t classes;    // a parent is used only if it has all of these (1 << enum block_class)
     int64_t step_ns;     // borders first_ns + k * step_ns must not lie within a slot; 0: no borders
     int64_t first_ns;
+    int64_t early_ns;  // rows so soon behind first_ns are of the step that ends there: a slot that
+                       // begins there holds some that are not of its step
+    bool durations;    // rows are better than sums, which have no durations, if steps are short
     const str *without;  // names of objects that cannot be read
     size_t without_count;
     const str *row_by_row;  // names of leaves and segments whose nodes must not be used, nor those

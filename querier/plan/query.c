@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Steps above 34 years and starts before 1823 are cut to these, so that start - 2 * step stays
+// Steps above 34 years and starts before 1823 are cut to these, so that start - step stays
 // inside int64; no profile can tell the difference.
 #define STEP_MAX_NS  (INT64_C(1) << 60)
 #define START_MIN_NS (-(INT64_C(1) << 62))
@@ -228,53 +228,65 @@ bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, si
 
 // A step in whole ms, at least 1. Written so that NaN fails too; 0.001 s itself is exactly 1 after
 // the product.
-static bool read_step(double seconds, int64_t *step_ms)
+static bool read_step(struct query_step *s)
 {
-    if (!(seconds >= 0.001)) return false;
+    if (!(s->seconds >= 0.001)) return false;
     const int64_t most_ms = STEP_MAX_NS / NS_PER_MS;
-    double step = seconds * 1000;
-    *step_ms = step < (double)most_ms ? (int64_t)step : most_ms;
-    if (*step_ms < 1) *step_ms = 1;
+    double step = s->seconds * 1000;
+    s->ms = step < (double)most_ms ? (int64_t)step : most_ms;
+    if (s->ms < 1) s->ms = 1;
     return true;
 }
 
-bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
-                      int64_t *step_ms, err *e)
+// Where points lie. Sets the range of the question.
+static struct points lay_points(struct query *q, const struct query_range *range,
+                                const struct query_step *s)
 {
-    if (!read_step(step_seconds, step_ms)) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms");
-    }
     int64_t start = MAX(ms_to_ns(range->start_ms), START_MIN_NS);
     int64_t end = MAX(ms_to_ns(range->end_ms), start);
-    int64_t step_ns = *step_ms * NS_PER_MS;
-    uint64_t steps = ((uint64_t)end - (uint64_t)start) / (uint64_t)step_ns;
+    int64_t step_ns = s->ms * NS_PER_MS;
+    q->from_ns = start - 1 - (s->lead ? step_ns : 0);
+    q->to_ns = end;
+    return (struct points){
+        .first_ns = start,
+        .step_ns = step_ns,
+        .count = (int64_t)(((uint64_t)end - (uint64_t)start) / (uint64_t)step_ns) + 1,
+        .early_ns = NS_PER_MS - 1,
+    };
+}
+
+bool query_add_totals(struct query *q, const struct query_range *range, struct query_step *step,
+                      err *e)
+{
+    if (!read_step(step)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms");
+    }
+    const struct points p = lay_points(q, range, step);
+    bool part = ((uint64_t)q->to_ns - (uint64_t)p.first_ns) % (uint64_t)p.step_ns != 0;
+    q->steps = p.count;
     q->totals.wanted = true;
-    q->totals.first_ns = start - step_ns;
-    q->totals.step_ns = step_ns;
-    q->totals.points = (int64_t)steps + 2;
-    q->from_ns = start - step_ns - 1;
-    q->to_ns = (int64_t)((uint64_t)start + steps * (uint64_t)step_ns);
-    assert(q->from_ns < q->to_ns && q->to_ns <= end && q->totals.points >= 2);
+    q->totals.first_ns = p.first_ns;
+    q->totals.step_ns = p.step_ns;
+    q->totals.points = p.count + part;
+    q->totals.early_ns = p.early_ns;
+    assert(q->from_ns < q->to_ns && q->totals.points >= 1);
     return true;
 }
 
 // ---- heat maps
 
-bool query_add_heat(struct query *q, const struct query_range *range, double step_seconds,
-                    int64_t *step_ms, err *e)
+bool query_add_heat(struct query *q, const struct query_range *range, struct query_step *step,
+                    err *e)
 {
-    if (!read_step(step_seconds, step_ms)) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms, got %g s", step_seconds);
+    if (!read_step(step)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms, got %g s", step->seconds);
     }
-    int64_t start = MAX(ms_to_ns(range->start_ms), START_MIN_NS);
-    int64_t end = MAX(ms_to_ns(range->end_ms), start);
-    int64_t step_ns = *step_ms * NS_PER_MS;
+    const struct points p = lay_points(q, range, step);
     q->heat.wanted = true;
-    q->heat.first_ns = start;
-    q->heat.step_ns = step_ns;
-    q->heat.slots = (int64_t)(((uint64_t)end - (uint64_t)start) / (uint64_t)step_ns) + 1;
-    q->from_ns = start - step_ns - 1;
-    q->to_ns = end;
+    q->heat.first_ns = p.first_ns;
+    q->heat.step_ns = p.step_ns;
+    q->heat.slots = p.count;
+    q->heat.early_ns = p.early_ns;
     assert(q->from_ns < q->to_ns && q->heat.slots >= 1);
     return true;
 }
@@ -336,8 +348,7 @@ static bool check_texts(const struct query *q, err *e)
 
 bool query_check(const struct query *q, const struct query_most *most, err *e)
 {
-    // Series ask for one bucket more than they have points (query_add_totals).
-    uint64_t points = q->totals.wanted && q->totals.points > 0 ? (uint64_t)q->totals.points - 1 : 0;
+    uint64_t points = q->totals.wanted && q->steps > 0 ? (uint64_t)q->steps : 0;
     uint64_t cells = 0;
     if (q->heat.wanted && __builtin_mul_overflow((uint64_t)q->heat.slots, HEAT_BUCKETS, &cells)) {
         cells = UINT64_MAX;
@@ -404,6 +415,8 @@ static void put_totals(const struct totals_want *t, struct buf *out)
     for (size_t i = 0; i < t->call_site_count; i++)
         pb_put_bytes(out, 6, t->call_site[i]);
     pb_put_u64_opt(out, 7, (uint64_t)t->exemplars);
+    pb_put_i64_opt(out, 8, t->early_ns);
+    pb_put_u64_opt(out, 9, t->spread);
     pb_put_u64_opt(out, 16, 1);
     pb_end(out, mark);
 }
@@ -427,6 +440,7 @@ static void put_heat(const struct query_heat *h, struct buf *out)
     }
     pb_put_u64_opt(out, 7, zigzag(h->largest));
     pb_put_u64_opt(out, 8, h->exemplars);
+    pb_put_i64_opt(out, 9, h->early_ns);
     pb_end(out, mark);
 }
 

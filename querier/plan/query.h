@@ -12,13 +12,17 @@
 //
 // Products that do not fit int64 saturate: there is no profile at such times.
 //
-// Series: points are at t(k) = start + k * step <= end and cover (t(k) - step, t(k)]; the first one
-// also takes what lies at exactly start - step. The heads count in half-open buckets only, so they
-// are asked for one bucket more on the left, which series.c folds into the first point:
+// Series: points are at t(k) = start + k * step and have what of the range lies in (t(k) - step,
+// t(k)]; the first one has all of the starting ms. If a part of a step is left before end, it is a
+// point too, at the end of its step, which is later than `end`. So the points add up to all that
+// lies in the range:
 //
-//     asked bucket     0                    1                  2
-//     covers    (s-2*step, s-step]    (s-step, s]       (s, s+step]     range starts at s-step
-//     point                  0              0                  1
+//     start                                           end
+//     |--------- step ---------|--------- step ---------|------ |
+//     point 0                  1                        2       3
+//
+// With a *lead*, as Pyroscope has it, the range begins a step earlier, and all of that is of the
+// first point.
 #pragma once
 
 #include "aggregate/totals.h"
@@ -56,6 +60,7 @@ struct query_heat {
     int64_t first_ns;
     int64_t step_ns;
     int64_t slots;
+    int64_t early_ns;
     const str *group_by;
     size_t group_by_count;
     int64_t bounds[HEAT_BUCKETS];
@@ -76,7 +81,8 @@ struct query {
     int64_t from_ns;  // exclusive
     int64_t to_ns;    // inclusive
     struct query_tree tree;
-    struct totals_want totals;  // points: asked buckets, one more than those of the answer
+    struct totals_want totals;
+    int64_t steps;  // of totals: points at or before end
     struct query_heat heat;
     struct query_labels labels;
     bool stats;
@@ -122,15 +128,21 @@ bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size
 bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, size_t n,
                         err *e) MUST_CHECK;
 
-// Asks for totals over time with a step in seconds (at least 1 ms, cut to whole ms) and sets the
-// range that they need. *step_ms is the step used.
-bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
-                      int64_t *step_ms, err *e) MUST_CHECK;
+// The points of a request: a step in seconds (at least 1 ms, cut to whole ms).
+struct query_step {
+    double seconds;
+    bool lead;
+    int64_t ms;  // out: the step used
+};
+
+// Asks for totals over time and sets the range that they need.
+bool query_add_totals(struct query *q, const struct query_range *range, struct query_step *step,
+                      err *e) MUST_CHECK;
 
 // Asks for the extent of a heat map and sets range and slots: slot k is named start + k * step <=
 // end, covers what series cover, and the last one also what is later, up to end.
-bool query_add_heat(struct query *q, const struct query_range *range, double step_seconds,
-                    int64_t *step_ms, err *e) MUST_CHECK;
+bool query_add_heat(struct query *q, const struct query_range *range, struct query_step *step,
+                    err *e) MUST_CHECK;
 
 // The y axis of a heat map from its extent: HEAT_BUCKETS lower bounds, least + i * (largest -
 // least) / HEAT_BUCKETS cut to a whole number; values that are all one are taken as 1 apart.

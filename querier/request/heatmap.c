@@ -22,7 +22,7 @@ struct heat {
     const Querier__V1__SelectHeatmapRequest *m;
     struct query q;
     struct query_range range;
-    int64_t step_ms;
+    struct query_step step;
     struct arena *arena;
 };
 
@@ -61,7 +61,7 @@ static bool check_range(struct answer *a, struct heat *h, err *e)
                        m->start, m->end);
     }
     return query_range(a->limits, a->now_wall_ns, m->start, m->end, &h->range, e) &&
-           query_add_heat(&h->q, &h->range, m->step, &h->step_ms, e);
+           query_add_heat(&h->q, &h->range, &h->step, e);
 }
 
 static bool read_request(struct answer *a, struct heat *h, err *e)
@@ -69,6 +69,7 @@ static bool read_request(struct answer *a, struct heat *h, err *e)
     const Querier__V1__SelectHeatmapRequest *m = h->m;
     struct ptype type;
     h->q.selector.most = &a->selectors;
+    h->step = (struct query_step){.seconds = m->step, .lead = a->limits->series_lead};
     return check_range(a, h, e) &&
            query_add_type(a->arena, &h->q, str_of(m->profile_typeid), &type, e) &&
            query_add_selector(a->arena, &h->q, str_of(m->label_selector), e) && check_kinds(h, e) &&
@@ -134,13 +135,13 @@ static void put_slot(const struct heat *h, const struct cells *cells, const stru
                      const struct cell *to, struct buf *out)
 {
     uint64_t counts[HEAT_BUCKETS] = {0};
-    assert(from < to && h->step_ms > 0 && h->q.heat.bound_count == HEAT_BUCKETS);
+    assert(from < to && h->step.ms > 0 && h->q.heat.bound_count == HEAT_BUCKETS);
     for (const struct cell *c = from; c < to; c++) {
         // A partial answer of another node may name any bucket.
         if (c->bucket < HEAT_BUCKETS) counts[c->bucket] = MIN(c->count, INT32_MAX);
     }
     size_t mark = pb_begin(out, 2);
-    pb_put_i64_opt(out, 1, h->range.start_ms + from->point * h->step_ms);
+    pb_put_i64_opt(out, 1, h->range.start_ms + from->point * h->step.ms);
     size_t packed = pb_begin(out, 2);
     for (int i = 0; i < HEAT_BUCKETS; i++)
         put_double(out, (double)h->q.heat.bounds[i]);

@@ -219,10 +219,14 @@ static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t st
 {
     s->timeline = timeline_of(start_ms, end_ms);
     s->average = str_is(render_parameter(a, in, "aggregation"), "avg");
+    bool spread = answer_asks_spread(a) || str_is(render_parameter(a, in, "spread"), "duration");
     s->q.totals = (struct totals_want){.wanted = true,
                                        .first_ns = timeline_first_ns(&s->timeline),
                                        .step_ns = timeline_step_ns(&s->timeline),
-                                       .points = (int64_t)s->timeline.slots + 1};
+                                       .points = (int64_t)s->timeline.slots + 1,
+                                       .spread = spread && !s->average};
+    a->over_time = true;
+    a->spread = s->q.totals.spread;
     str group = {0};
     if (!url_query(a->arena, in, "groupBy", &group)) return true;
     str *names = ARENA_NEW(a->arena, str);  // one: a group's key is its first value

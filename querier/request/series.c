@@ -49,7 +49,7 @@ static bool order_group(struct arena *a, labels group, const struct options *o, 
     return true;
 }
 
-// Points of one group's totals [from, to). Buckets 0 and 1 are both the first point.
+// Points of one group's totals [from, to).
 static bool make_points(struct arena *a, const struct cells *c, const struct cell *from,
                         const struct cell *to, const struct options *o, struct row *row, err *e)
 {
@@ -59,18 +59,12 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
     assert(o->step_ms > 0 && from < to);
     for (const struct cell *t = from; t < to; t++) {
         assert(t == from || t[-1].point < t->point);
-        int64_t k = t->point > 0 ? t->point - 1 : 0;
         struct total sum;
         if (!totals_show(c, t, &sum, e)) return false;
-        if (t->point == 0 && t + 1 < to && t[1].point == 1) {
-            struct total next;
-            t++;
-            if (!totals_show(c, t, &next, e) || !totals_unite(a, &sum, &next, e)) return false;
-        }
         row->clipped = row->clipped || sum.clipped;
         double value = (double)sum.sum;
         if (o->average && sum.profiles) value /= (double)sum.profiles;
-        points[n++] = (struct point){.time_ms = o->start_ms + k * o->step_ms,
+        points[n++] = (struct point){.time_ms = o->start_ms + t->point * o->step_ms,
                                      .value = value,
                                      .exemplar = sum.exemplar,
                                      .annotations = sum.annotations};
@@ -90,7 +84,7 @@ static int largest_first(const void *a, const void *b)
     return labels_cmp(x->group, y->group);
 }
 
-// From finished totals over the buckets of query_add_totals to rows in the order of the answer.
+// From finished totals over the points of query_add_totals to rows in the order of the answer.
 // Memory of the arena. Fails with out_of_range or resource_exhausted.
 static bool make_rows(struct arena *a, const struct cells *c, const struct options *o,
                       struct row **rows, size_t *count, err *e)
@@ -162,8 +156,10 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
                    TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE,
         .limit = m->limit,
     };
+    bool spread = m->spread || answer_asks_spread(a);
+    struct query_step step = {.seconds = m->step, .lead = a->limits->series_lead && !spread};
     if (!query_range(a->limits, a->now_wall_ns, m->start, m->end, &range, e) ||
-        !query_add_totals(&q, &range, m->step, &o.step_ms, e) ||
+        !query_add_totals(&q, &range, &step, e) ||
         !query_add_type(a->arena, &q, str_of(m->profile_typeid), &type, e) ||
         !query_add_selector(a->arena, &q, str_of(m->label_selector), e) ||
         !query_names(a->arena, m->group_by, m->n_group_by, a->config->max_labels,
@@ -173,11 +169,16 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         return false;
     }
     q.totals.include_sampled = a->limits->include_stripped_profiles;
+    // A mean is over whole profiles.
+    q.totals.spread = spread && !o.average;
     a->counts_profiles = true;
+    a->over_time = true;
+    a->spread = q.totals.spread;
     if (range.empty) return true;
     struct merged *merged;
     if (!answer_read(a, &q, &merged, e)) return false;
     o.start_ms = range.start_ms;
+    o.step_ms = step.ms;
     o.group_by = q.totals.group_by;
     o.group_by_count = q.totals.group_by_count;
     struct row *rows;
@@ -187,5 +188,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         if (rows[i].clipped && !settle_mark_total(a, rows[i].group, e)) return false;
         put_row(out, &rows[i]);
     }
+    // Other clients need not know this field.
+    if (m->spread) pb_put_bytes(out, 100, answer_spread_text(a));
     return true;
 }

@@ -152,8 +152,8 @@ def graph(s, of, type):
 
 
 def summed(s, of, type):
-    """One point of all time."""
-    got = s.ok("SelectSeries", profileTypeID=type, labelSelector=of, step=TIME["end"] / 1000, start=TIME["end"], end=TIME["end"] + 1)
+    """One step of all time."""
+    got = s.ok("SelectSeries", profileTypeID=type, labelSelector=of, step=TIME["end"] / 1000, **TIME)
     return sum(p["value"] for row in got.get("series", []) for p in row["points"])
 
 

@@ -13,7 +13,7 @@ import signal
 import time
 
 from client import PUSH, QUERIER, Pprof, Server, flame, pb, read_pprof, tree_bytes
-from model import UNKNOWN, Model, Sample, rows_of
+from model import UNKNOWN, Model, Sample, duration_of, rows_of
 
 HOUR_NS, MS = 3600 * 10**9, 10**6
 UTF8 = {"Accept": "*/*; allow-utf8-labelnames=true"}
@@ -104,7 +104,7 @@ class Fleet:
             batch = [self.profile() for _ in range(self.rng.choice([1, 1, 1, 4]))]
             series = []
             for labels, types, period_type, time_ns, samples in batch:
-                p = Pprof(*[(s.stack, s.values, s.labels) for s in samples], types=types, time_ns=time_ns,
+                p = Pprof(*[(s.stack, s.values, s.labels) for s in samples], types=types, time_ns=time_ns, duration_ns=duration_of(time_ns),
                           period_type=period_type if any(period_type) else None)
                 series.append((labels, [p]))
             tenant = self.tenants and self.rng.choice(self.tenants)
@@ -250,6 +250,22 @@ class Fleet:
         answer = self.ask("SelectSeries", matchers, start, end, profileTypeID=kind, step=step / 1000, groupBy=group_by, **more)
         got = [(labels_of(row), [(int(p["timestamp"]), float(p.get("value", 0))) for p in row["points"]]) for row in answer.get("series", [])]
         self.expect(got, self.model.series(typed, start, end, step, group_by, **model))
+        if not model:
+            self.check_spread(kind, matchers, start, end, step, group_by)
+
+    def check_spread(self, kind, matchers, start, end, step, group_by):
+        """By duration the same values lie elsewhere: where, the model says; here, that they add up to what the graph has."""
+        want = self.model.spread(matchers + [("__profile_type__", "=", kind)], start, end, step, group_by)
+        answer = self.ask("SelectSeries", matchers, start, end, profileTypeID=kind, step=step / 1000, groupBy=group_by, spread=True)
+        said = answer["spread"] if answer else "duration"
+        self.expect(said in ("duration", "partly"), True)
+        got = {labels_of(row): {int(p["timestamp"]): float(p["value"]) for p in row["points"] if p.get("value")} for row in answer.get("series", [])}
+        got = {group: points for group, points in got.items() if points}
+        if said == "duration":
+            return self.expect(got, {group: {t: float(v) for t, v in points.items()} for group, points in want.items()})
+        self.expect(got.keys(), want.keys())
+        for group, points in got.items():  # doubles, of which each may be half a unit off
+            assert math.isclose(sum(points.values()), sum(want[group].values()), rel_tol=1e-12), (SEED, group, points, want[group])
 
     def check_exemplar(self, got, found, group_by, spans, kind):
         """An exemplar is the largest of [(value, row, span, trace)], then the earliest; ids are the server's own."""
@@ -543,19 +559,17 @@ class Old(Days):
         self.expect_between(tree_bytes(base64.b64decode(tree)), self.model.tree(typed, *least), self.model.tree(typed, *most))
 
     def check_series(self, matchers, start, end):
-        """One point, so that only the edges of the range may move."""
+        """One step, so that only the edges of the range may move."""
         kind, typed = self.of_type(matchers)
-        start, group_by, step = min(start, end - 1000), self.group_by(), end - min(start, end - 1000)
-        seconds = (step + 0.5) / 1000  # of which whole milliseconds count: 66643.999 s times 1000 are less than 66643999
-        answer = self.ask("SelectSeries", matchers, end, end, profileTypeID=kind, step=seconds, groupBy=group_by)
+        start, group_by = min(start, end - 1000), self.group_by()
+        answer = self.ask("SelectSeries", matchers, start, end, profileTypeID=kind, step=(end - start) / 1000 + 1, groupBy=group_by)
         got = {labels_of(row): sum(float(p.get("value", 0)) for p in row["points"]) for row in answer.get("series", [])}
         least, most = self.bounds(start, end)
-        self.expect_between(got, self.sums(typed, group_by, *least, True), self.sums(typed, group_by, *most, False))
+        self.expect_between(got, self.sums(typed, group_by, *least), self.sums(typed, group_by, *most))
 
-    def sums(self, typed, group_by, start, end, without_first):
-        """A point is of (start, end]; what lies at its start or not may be in it."""
+    def sums(self, typed, group_by, start, end):
         out = {}
-        for row in self.model.select(typed, start, end, start * MS + 1 if without_first else None):
+        for row in self.model.select(typed, start, end):
             group = tuple((g, row.labels[g]) for g in group_by if g in row.labels)
             out[group] = out.get(group, 0) + row.total()
         return {group: float(total) for group, total in out.items()}

@@ -83,9 +83,9 @@ class Model:
         self.rows = []
         self.tenants = None  # those that are asked; None: all
 
-    def select(self, matchers, start_ms, end_ms, first_ns=None):
-        """Rows with start <= time <= end (ms taken exactly); first_ns replaces the start."""
-        low = start_ms * 10**6 if first_ns is None else first_ns
+    def select(self, matchers, start_ms, end_ms):
+        """Rows with start <= time <= end (ms taken exactly)."""
+        low = start_ms * 10**6
         for row in self.rows:
             if self.tenants is not None and row.tenant not in self.tenants:
                 continue
@@ -107,13 +107,34 @@ class Model:
         return {stack: value for stack, value in total.items() if value}
 
     def points(self, matchers, start_ms, end_ms, step_ms, group_by):
-        """{group: {t_ms: rows}}; point t_k = start + k * step covers (t_k - step, t_k], the first one also its left end."""
+        """{group: {t_ms: rows}}; point t_k = start + k * step has what of the range lies in (t_k - step, t_k], the first one the whole
+        starting ms; the last one may be later than the end."""
         out = defaultdict(lambda: defaultdict(list))
-        last = start_ms + (end_ms - start_ms) // step_ms * step_ms
-        for row in self.select(matchers, start_ms, last, (start_ms - step_ms) * 10**6):
-            k = max(0, -((start_ms * 10**6 - row.time_ns) // (step_ms * 10**6)))
-            out[group_of(row, group_by)][start_ms + k * step_ms].append(row)
+        for row in self.select(matchers, start_ms, end_ms):
+            out[group_of(row, group_by)][start_ms + point_of(row, start_ms, step_ms) * step_ms].append(row)
         return out
+
+    def spread(self, matchers, start_ms, end_ms, step_ms, group_by):
+        """{group: {t_ms: value}} without zeros, of profiles that count in all steps [t_k - step, t_k) that they cover. What is later than
+        the last point is in that one."""
+        out = defaultdict(lambda: defaultdict(int))
+        start, step = start_ms * 10**6, step_ms * 10**6
+        last = -(-(end_ms - start_ms) // step_ms)
+        for row in self.select(matchers, start_ms, end_ms):
+            duration, points = duration_of(row.time_ns), out[group_of(row, group_by)]
+            first = min((row.time_ns - start) // step + 1, last)
+            if not duration or min((row.time_ns + duration - 1 - start) // step + 1, last) - first >= 4096:
+                points[start_ms + min(point_of(row, start_ms, step_ms), last) * step_ms] += row.total()
+                continue
+            borders, k = [row.time_ns], first
+            while k < last and start + k * step < row.time_ns + duration:
+                borders.append(start + k * step)
+                k += 1
+            borders.append(row.time_ns + duration)
+            for i, share in enumerate(shares_of(row.total(), [b - a for a, b in zip(borders, borders[1:])])):
+                points[start_ms + (first + i) * step_ms] += share
+        kept = {g: {t: v for t, v in points.items() if v} for g, points in out.items()}
+        return {g: points for g, points in kept.items() if points}
 
     def series(self, matchers, start_ms, end_ms, step_ms, group_by, site=(), average=False, limit=0):
         """[(group, [(t_ms, value)])] as answered: largest sum first, then by labels."""
@@ -127,7 +148,7 @@ class Model:
     def heat(self, matchers, start_ms, end_ms, step_ms, group_by, spans=False):
         """(lower bounds, {group: {t_ms: {bucket: [(value, row, span, trace)]}}})"""
         found = []
-        for row in self.select(matchers, start_ms, end_ms, (start_ms - step_ms) * 10**6):
+        for row in self.select(matchers, start_ms, end_ms):
             values = row.spans() if spans else [(None, None, row.total())]
             found += [(value, row, span, trace) for span, trace, value in values]
         if not found:
@@ -137,7 +158,7 @@ class Model:
         slots = (end_ms - start_ms) // step_ms
         out = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         for f in found:
-            k = min(max(0, -((start_ms * 10**6 - f[1].time_ns) // (step_ms * 10**6))), slots)
+            k = min(point_of(f[1], start_ms, step_ms), slots)
             bucket = max(i for i, b in enumerate(bounds) if b <= f[0])
             out[group_of(f[1], group_by)][start_ms + k * step_ms][bucket].append(f)
         return bounds, out
@@ -150,6 +171,28 @@ class Model:
 
     def names(self, *query):
         return sorted({n for row in self.select(*query) for n in row.labels}, key=lambda n: n.encode())
+
+
+def point_of(row, start_ms, step_ms):
+    """The number of the point, by ms at the start and by ns from then on."""
+    if row.time_ns // 10**6 <= start_ms:
+        return 0
+    return -((start_ms * 10**6 - row.time_ns) // (step_ms * 10**6))
+
+
+def duration_of(time_ns):
+    """What a profile says that it covers, which the oracle knows by its time: nothing, less than a step, or more."""
+    return (0, 0, 10**9, 15 * 10**9, 60 * 10**9 + 1, 3600 * 10**9)[time_ns // 10**9 % 6]
+
+
+def shares_of(value, parts):
+    """A whole number in proportion to parts, the odd units to the largest remainders, of equal ones to the first."""
+    sign, whole = (-1 if value < 0 else 1), sum(parts)
+    shares = [abs(value) * p // whole for p in parts]
+    order = sorted(range(len(parts)), key=lambda i: (-(abs(value) * parts[i] % whole), i))
+    for i in order[:abs(value) - sum(shares)]:
+        shares[i] += 1
+    return [sign * n for n in shares]
 
 
 def group_of(row, group_by):

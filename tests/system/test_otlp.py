@@ -139,7 +139,7 @@ def test_metrics_and_log_name_the_protocol(f, s):
 
 
 def sums(s, mark, type):
-    got = s.ok("SelectSeries", profileTypeID=type, labelSelector='{"mark"="%s"}' % mark, step=86400, start=now_ms(), end=now_ms() + 1)
+    got = s.ok("SelectSeries", profileTypeID=type, labelSelector='{"mark"="%s"}' % mark, step=86400, start=now_ms() - 80_000_000, end=now_ms() + 1)
     return sum(p["value"] for row in got.get("series", []) for p in row["points"])
 
 

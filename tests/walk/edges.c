@@ -143,6 +143,8 @@ static bool ask(struct world *w, struct edge_question *q, struct http_exchange *
         m.step = ((double)q->step_ms + 0.5) / 1000;  // seconds are cut to whole ms
         m.group_by = groups;
         m.n_group_by = n;
+        // Rows are shorter than the grid, so each is of one point all the same; plans differ.
+        m.spread = q->step_ms / 10 % 2 != 0;
         return run(w, x, S("SelectSeries"), series_select, &m.base, out, e);
     }
     if (q->kind == EDGE_LABELS) {
@@ -327,13 +329,13 @@ static uint64_t count_in(struct world *w, const struct edge_question *q, unsigne
 // later by a slot at most, or within the last point.
 static void check_series(struct world *w, const struct edge_question *q, str explained)
 {
-    const int64_t from = (q->from_ms - q->step_ms) * NS_PER_MS - 1;
-    const int64_t points = (q->to_ms - q->from_ms) / q->step_ms;
+    const int64_t from = q->from_ms * NS_PER_MS - 1;
+    const int64_t points = (q->to_ms - q->from_ms + q->step_ms - 1) / q->step_ms;
     const int64_t slack = q->rounded_ns;
     for (unsigned g = 0; g < GROUPS; g++) {
         uint64_t sum = 0;
         for (int64_t k = 0; k <= points; k++) {
-            int64_t to = (q->from_ms + k * q->step_ms) * NS_PER_MS;
+            int64_t to = MIN(q->from_ms + k * q->step_ms, q->to_ms) * NS_PER_MS;
             bool last = k == points;
             sum += q->sums[g][k];
             uint64_t least = count_in(w, q, g, (struct span){from, last ? to : to - slack}, false);
@@ -424,7 +426,7 @@ static void check_labels(struct world *w, const struct edge_question *q, str exp
 // (Slots are not checked: a heat map of values that are all one is a series of counts.)
 static void check_heat(struct world *w, const struct edge_question *q, str explained)
 {
-    const struct span at = {(q->from_ms - q->step_ms) * NS_PER_MS - 1, q->to_ms * NS_PER_MS};
+    const struct span at = {q->from_ms * NS_PER_MS - 1, q->to_ms * NS_PER_MS};
     uint64_t least = 0;
     uint64_t most = 0;
     for (unsigned i = 0; i < atomic_load(&w->row_count); i++) {

@@ -22,7 +22,7 @@ export async function nearestRange(query: Query, range: Range, signal: AbortSign
   const oldest = Math.max(oldestMs ?? 0, newestMs - LONGEST_MS);
   let look: Range = { start: oldest - 1, end: newestMs }, found: Range | null = null;
   for (let i = 0; i < LOOKS; i++) {
-    const buckets = bucketsOf(look), asked = { type: query.type, selector: selector(splitSpans(query.matchers).plain), buckets, gauge: false };
+    const buckets = bucketsOf(look), asked = { type: query.type, selector: selector(splitSpans(query.matchers).plain), buckets, gauge: false, atTimes: true };
     const point = closest((await series(asked, signal)).flatMap((s) => s.points), buckets.step, range);
     if (!point) break;
     look = found = { start: point.t - buckets.step, end: point.t };

@@ -4,11 +4,12 @@
 #include "aggregate/points.h"
 #include "lib/test.h"
 
-// By the definition: point k covers (first + (k-1) * step, first + k * step].
+// By the definition: point k covers (first + (k-1) * step, first + k * step], the first one all
+// that is earlier too.
 static bool covers(const struct points *p, int64_t k, int64_t time_ns)
 {
     __int128 end = (__int128)p->first_ns + (__int128)k * p->step_ns;
-    return time_ns > end - p->step_ns && time_ns <= end;
+    return (k == 0 || time_ns > end - p->step_ns) && time_ns <= end;
 }
 
 static void a_time_belongs_to_the_point_that_covers_it(void **state)
@@ -31,10 +32,28 @@ static void a_time_belongs_to_the_point_that_covers_it(void **state)
                 fail_msg("grid %zu, time %lld: %lld", i, (long long)t, (long long)got);
             }
             int64_t nearest = points_nearest(&grids[i], t);
-            if (want < 0) want = t <= grids[i].first_ns ? 0 : grids[i].count - 1;
+            if (want < 0) want = grids[i].count - 1;
             assert_int_equal(nearest, want);
         }
     }
+}
+
+// The ms in which a question begins, to its last ns.
+static void rows_soon_after_the_first_point_belong_to_it(void **state)
+{
+    (void)state;
+    const struct points p = {.first_ns = 10, .step_ns = 7, .count = 3, .early_ns = 4};
+    static const int64_t wanted[] = {0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2};  // of times 9, 10, ..
+    for (size_t i = 0; i < COUNT(wanted); i++) {
+        int64_t point = -1;
+        assert_true(points_of_row(&p, 9 + (int64_t)i, &point));
+        assert_int_equal(point, wanted[i]);
+        assert_int_equal(points_nearest(&p, 9 + (int64_t)i), wanted[i]);
+    }
+    int64_t point = -1;
+    assert_true(points_at(&p, 11, &point));
+    assert_int_equal(point, 1);  // of a slot
+    assert_false(points_of_row(&p, 25, &point));
 }
 
 static void times_at_the_ends_of_int64_do_not_wrap(void **state)
@@ -59,6 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_time_belongs_to_the_point_that_covers_it),
+        cmocka_unit_test(rows_soon_after_the_first_point_belong_to_it),
         cmocka_unit_test(times_at_the_ends_of_int64_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

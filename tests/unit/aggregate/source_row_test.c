@@ -103,14 +103,17 @@ static void totals_take_what_was_asked_for(void **state)
         {true, EXEMPLAR_PROFILE, 30, 30, 0}, {true, EXEMPLAR_SPAN, 30, 2, 6},
     };
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
-        const struct totals_want want = {.exemplars = cases[i / 2].exemplars};
+        const struct totals_want want = {.first_ns = 1,
+                                         .step_ns = 2,
+                                         .points = 8,
+                                         .exemplars = cases[i / 2].exemplars};
         struct cells_series s = {0};
         struct cells cells;
         struct total t;
         struct world w;
         begin(&w, i % 2, cases[i / 2].with_site);
         cells_init(&cells, &arena, NULL, NULL, 0);
-        assert_ok(totals_add_row(&cells, &want, &s, 3, &w.row, e));
+        assert_ok(totals_add_row(&cells, &want, &s, &w.row, e));
         assert_ok(cells_finish(&cells, e));
         assert_int_equal(cells.n, 1);
         assert_ok(totals_show(&cells, &cells.v[0], &t, e));
@@ -127,6 +130,51 @@ static void totals_take_what_was_asked_for(void **state)
         cells_release(&cells);
         end(&w);
     }
+}
+
+// [7, 17) over points that end at 5, 9, 13, 17: as a profile it is of one of them.
+static void a_row_that_is_spread_counts_as_one_profile(void **state)
+{
+    (void)state;
+    static const int64_t wanted[] = {14, 28, 28};  // of 70
+    const struct totals_want want = {
+        .first_ns = 5, .step_ns = 4, .points = 4, .spread = true, .exemplars = EXEMPLAR_PROFILE};
+    struct cells_series s = {0};
+    struct cells cells;
+    struct world w;
+    begin(&w, 0, false);
+    w.row.duration_ns = 10;
+    cells_init(&cells, &arena, NULL, NULL, 0);
+    assert_ok(totals_add_row(&cells, &want, &s, &w.row, e));
+    assert_ok(cells_finish(&cells, e));
+    assert_int_equal(cells.n, COUNT(wanted));
+    for (uint32_t i = 0; i < COUNT(wanted); i++) {
+        struct total t;
+        assert_ok(totals_show(&cells, &cells.v[i], &t, e));
+        assert_int_equal(t.point, i + 1);
+        assert_int_equal(t.sum, wanted[i]);
+        assert_int_equal(t.profiles, i == 0);
+        assert_int_equal(t.annotations.n, i == 0 ? 2 : 0);
+        assert_int_equal(t.exemplar != NULL, i == 0);
+        if (t.exemplar) assert_int_equal(t.exemplar->value, 70);
+    }
+    cells_release(&cells);
+    end(&w);
+}
+
+static void a_row_behind_the_last_point_is_left_out(void **state)
+{
+    (void)state;
+    const struct totals_want want = {.first_ns = 5, .step_ns = 1, .points = 2};
+    struct cells_series s = {0};
+    struct cells cells;
+    struct world w;
+    begin(&w, 0, false);
+    cells_init(&cells, &arena, NULL, NULL, 0);
+    assert_ok(totals_add_row(&cells, &want, &s, &w.row, e));
+    assert_int_equal(cells.n, 0);
+    cells_release(&cells);
+    end(&w);
 }
 
 static void heat_maps_count_the_profile_or_its_spans(void **state)
@@ -158,6 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(totals_take_what_was_asked_for),
+        ARENA_TEST(a_row_that_is_spread_counts_as_one_profile),
+        ARENA_TEST(a_row_behind_the_last_point_is_left_out),
         ARENA_TEST(heat_maps_count_the_profile_or_its_spans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

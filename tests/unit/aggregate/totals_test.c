@@ -251,34 +251,6 @@ static void rows_and_parts_add_up_to_the_same_in_any_order(void **state)
     }
 }
 
-// Points 0 and 1 of a series are shown as one.
-static void totals_of_two_points_unite(void **state)
-{
-    (void)state;
-    struct arena a;
-    const label one = {S("k"), S("1")};
-    const label two = {S("k"), S("2")};
-    const struct exemplar small = {.value = 3};
-    const struct exemplar large = {.value = 4};
-    struct total t = {.sum = 1, .profiles = 1, .annotations = {&two, 1}, .exemplar = &small};
-    const struct total more = {.sum = 5,
-                               .profiles = 2,
-                               .annotations = {&one, 1},
-                               .exemplar = &large};
-    arena_init(&a, NULL, SIZE_MAX);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(totals_unite(&a, &t, &more, e));
-        assert_int_equal(t.annotations.n, 2);
-        assert_true(str_is(t.annotations.v[0].value, "1") && str_is(t.annotations.v[1].value, "2"));
-        assert_int_equal(t.exemplar->value, 4);
-    }
-    assert_true(t.sum == 11 && t.profiles == 5 && !t.clipped);
-    t.sum = INT64_MAX;
-    assert_ok(totals_unite(&a, &t, &more, e));
-    assert_true(t.sum == INT64_MAX && t.profiles == 7 && t.clipped);
-    arena_release(&a);
-}
-
 static bool note_clipped(void *arg, labels group, size_t cells, err *e)
 {
     (void)e;
@@ -390,7 +362,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_parts_add_up_to_the_same_in_any_order),
-        cmocka_unit_test(totals_of_two_points_unite),
         cmocka_unit_test(a_sum_beyond_64_bits_spoils_its_own_point_only),
         cmocka_unit_test(damaged_parts_are_refused_or_added),
         cmocka_unit_test(what_cannot_be_counted_is_refused),

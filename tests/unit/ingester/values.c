@@ -194,7 +194,7 @@ void check_totals(struct head *head, const struct fact *facts, size_t count, str
             const struct fact *f = &facts[i];
             int64_t until = want.first_ns + p.point * want.step_ns;
             if ((f->sampled && !want.include_sampled) || !fact_matches(&r->arena, f, q) ||
-                f->time_ns > until || f->time_ns <= until - want.step_ns ||
+                f->time_ns > until || (p.point > 0 && f->time_ns <= until - want.step_ns) ||
                 !str_eq(labels_get(group, pod), str_of(fact_pods[f->pod]))) {
                 continue;
             }

@@ -187,7 +187,8 @@ void head_put_totals(const struct head *h, const struct head_query *q, struct bu
         __int128 after = (__int128)row->time_ns - t->first_ns;
         int64_t point = 0;  // the smallest k with time <= first + k * step
         if (after > 0) point = (int64_t)((after + t->step_ns - 1) / t->step_ns);
-        if (after <= -(__int128)t->step_ns || point >= t->points) continue;
+        if (after <= t->early_ns) point = 0;
+        if (point >= t->points) continue;
         size_t mark = pb_begin(out, 4);
         labels group =
             head_project(q->arena, head_labels(q->arena, row->labels), names, t->n_group_by);
@@ -219,6 +220,7 @@ static void head_put_heat_value(const struct head_query *q, const struct head_ro
     int64_t slot = 0;
     while (slot < w->slots - 1 && row->time_ns > w->first_ns + slot * w->step_ns)
         slot++;
+    if (row->time_ns <= w->first_ns + w->early_ns) slot = 0;
     uint64_t bucket = 0;
     for (size_t i = 0; i < w->n_lower_bounds; i++) {
         if (w->lower_bounds[i] <= value) bucket = i;

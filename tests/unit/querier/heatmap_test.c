@@ -62,7 +62,7 @@ static void print_cells(const response *m, char *text, size_t room)
 // Values whose buckets are plain: 0 .. 2000 has bounds 0, 100, 200, ...
 static const struct head_row rows_one[] = {
     {"t", TYPED ",pod=a", AT(0), {{"f", 1, 0}, {"g", 99, SPAN}}, 1},
-    {"t", TYPED ",pod=a", AT(0) + 1, {{"f", 200, 0}}, 2},
+    {"t", TYPED ",pod=a", AT(0) + NS_PER_MS, {{"f", 200, 0}}, 2},
     {"t", TYPED ",pod=b", AT(100), {{"f", 199, SPAN}}, 3},
     {"t", TYPED ",pod=b", AT(150), {{"f", 2000, 2}, {"g", 10, SPAN}, {"h", 5, 2}}, 4},
 };
@@ -108,6 +108,7 @@ static void values_count_where_the_api_says(void **state)
     };
     struct ask k;
     ask_open(&k, heads, COUNT(heads));
+    ask_set(&k, "--limits.series_lead=true");
     for (size_t i = 0; i < COUNT(rows); i++) {
         request m = make_request(rows[i].start, rows[i].end, rows[i].step);
         char *by = ask_text(rows[i].by ? rows[i].by : "");
@@ -145,6 +146,7 @@ static void slots_are_named_by_their_right_edge(void **state)
         struct head h = {.member = "one", .rows = &row, .row_count = 1, .stream = 1};
         struct ask k;
         ask_open(&k, &h, 1);
+        ask_set(&k, "--limits.series_lead=true");
         request m = make_request(rows[i].start, rows[i].end, (double)rows[i].step / 1000);
         const response *got = ask_heatmap(&k, &m);
         assert_int_equal(got->n_series, 1);
@@ -152,6 +154,18 @@ static void slots_are_named_by_their_right_edge(void **state)
         assert_int_equal(got->series[0]->slots[0]->timestamp - T, rows[i].slot);
         ask_close(&k);
     }
+}
+
+static void profiles_outside_the_range_count_in_no_slot(void **state)
+{
+    (void)state;
+    struct ask k;
+    char text[512];
+    ask_open(&k, heads, COUNT(heads));
+    request m = make_request(0, 160000, 100);
+    print_cells(ask_heatmap(&k, &m), text, sizeof text);
+    assert_string_equal(text, "[0:0=1 100000:1=2,19=2]");
+    ask_close(&k);
 }
 
 static void the_axis_has_20_whole_bounds(void **state)
@@ -297,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_count_where_the_api_says),
         cmocka_unit_test(slots_are_named_by_their_right_edge),
+        cmocka_unit_test(profiles_outside_the_range_count_in_no_slot),
         cmocka_unit_test(the_axis_has_20_whole_bounds),
         cmocka_unit_test(exemplars_are_the_largest_of_their_cells),
         cmocka_unit_test(what_makes_no_sense_is_refused),

@@ -218,7 +218,7 @@ static const struct row apart_rows[] = {
 // Ranges in ns after BASE.
 #define H SLOT_HOUR
 #define M SLOT_MINUTE
-static const struct {
+struct planned {
     const char *name;
     const struct row *rows;
     size_t n;
@@ -232,7 +232,9 @@ static const struct {
     const char *dead;
     const char *without;
     const char *wanted;
-} cases[] = {
+};
+
+static const struct planned cases[] = {
     {"a whole day: the longest object, and what came late", day_rows, 7, 0, 24 * H, LEVEL_NODES, 1,
      0, 0, "", "", NULL, "w nodes 0-24, c nodes 1-2"},
     {"series are up to the day only", day_rows, 7, 0, 24 * H, LEVEL_NODES, 4, 0, 0, "", "", NULL,
@@ -298,36 +300,76 @@ static const struct {
     {"nothing there", two_rows, 4, 5 * H, 6 * H, LEVEL_NODES, 1, 0, 0, "", "", NULL, ""},
 };
 
+static void check_planned(const struct planned *c, int64_t early, bool durations)
+{
+    expired = c->expired;
+    dead = c->dead;
+    struct manifest_block blocks[16];
+    size_t n = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        struct manifest_block b = block_of(&c->rows[k]);
+        if (state_of(NULL, b.id) == LEVEL_LIVE) blocks[n++] = b;
+    }
+    const struct level_given given = {.blocks = blocks, .block_count = n, .leaf = state_of};
+    const str without = str_of(c->without);
+    const struct level_ask ask = {.from_ns = BASE * SLOT_HOUR + c->from,
+                                  .to_ns = BASE * SLOT_HOUR + c->to,
+                                  .pack_hi = UINT32_MAX,
+                                  .use = c->use,
+                                  .classes = c->classes,
+                                  .step_ns = c->step,
+                                  .first_ns = BASE * SLOT_HOUR + c->first,
+                                  .early_ns = early,
+                                  .durations = durations,
+                                  .without = &without,
+                                  .without_count = c->without ? 1 : 0};
+    struct level_plan p;
+    assert_ok(level_plan_given(&arena, &given, &ask, &p, e));
+    str got = short_form(&p);
+    if (!str_is(got, c->wanted)) {
+        fail_msg("%s:\n got    %.*s\n wanted %s", c->name, STR(got), c->wanted);
+    }
+}
+
 static void plans_are_as_written(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        expired = cases[i].expired;
-        dead = cases[i].dead;
-        struct manifest_block blocks[16];
-        size_t n = 0;
-        for (size_t k = 0; k < cases[i].n; k++) {
-            struct manifest_block b = block_of(&cases[i].rows[k]);
-            if (state_of(NULL, b.id) == LEVEL_LIVE) blocks[n++] = b;
-        }
-        const struct level_given given = {.blocks = blocks, .block_count = n, .leaf = state_of};
-        const str without = str_of(cases[i].without);
-        const struct level_ask ask = {.from_ns = BASE * SLOT_HOUR + cases[i].from,
-                                      .to_ns = BASE * SLOT_HOUR + cases[i].to,
-                                      .pack_hi = UINT32_MAX,
-                                      .use = cases[i].use,
-                                      .classes = cases[i].classes,
-                                      .step_ns = cases[i].step,
-                                      .first_ns = BASE * SLOT_HOUR + cases[i].first,
-                                      .without = &without,
-                                      .without_count = cases[i].without ? 1 : 0};
-        struct level_plan p;
-        assert_ok(level_plan_given(&arena, &given, &ask, &p, e));
-        str got = short_form(&p);
-        if (!str_is(got, cases[i].wanted)) {
-            fail_msg("%s:\n got    %.*s\n wanted %s", cases[i].name, STR(got), cases[i].wanted);
-        }
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_planned(&cases[i], 0, false);
+}
+
+// Rows less than a ms behind the first border.
+static void early_rows_are_not_of_the_slot_that_begins_before_them(void **state)
+{
+    (void)state;
+    static const struct planned rows[] = {
+        {"of hours", day_rows, 7, -1, 24 * H, LEVEL_TOTALS, 4, H, 0, "", "", NULL,
+         "d totals 1-24, h totals 0.0166667-1, a rows 0-0.0166667, c rows 1-2"},
+        {"unless they are gone", day_rows, 7, -1, 24 * H, LEVEL_TOTALS, 4, H, 0, "ab", "", NULL,
+         "d totals 0-24, c rows 1-2, rounded -2.77778e-13-24, slots"},
+        {"where no slot begins", day_rows, 7, M / 2 - 1, 3 * H, LEVEL_TOTALS, 4, 2 * H, M / 2, "",
+         "", NULL,
+         "h totals 0.0166667-2, a rows 0.00833333-0.0166667, c rows 1-2"},
+        {"of rows", day_rows, 7, -1, 2 * H, LEVEL_ROWS, 4, H, 0, "", "", NULL,
+         "a rows 0-1, b rows 1-2, c rows 1-2"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        check_planned(&rows[i], 999999, false);
+}
+
+static void short_steps_of_durations_are_read_of_rows(void **state)
+{
+    (void)state;
+    static const struct planned rows[] = {
+        {"short steps", day_rows, 7, 0, 2 * H, LEVEL_TOTALS, 4, M, 0, "", "", NULL,
+         "a rows 0-1, b rows 1-2, c rows 1-2"},
+        {"where rows are gone", day_rows, 7, 0, 2 * H, LEVEL_TOTALS, 4, M, 0, "ab", "", NULL,
+         "h totals 0-2, c rows 1-2"},
+        {"long steps", day_rows, 7, 0, 2 * H, LEVEL_TOTALS, 4, 5 * M, 0, "", "", NULL,
+         "h totals 0-2, c rows 1-2"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        check_planned(&rows[i], 0, true);
 }
 
 static enum level_leaf always_live(const void *arg, id128 id)
@@ -461,6 +503,8 @@ int main(void)
         cmocka_unit_test(every_row_counts_once),
         cmocka_unit_test(plans_for_two_classes_that_answer_alike_count_the_same_rows),
         ARENA_TEST(plans_are_as_written),
+        ARENA_TEST(early_rows_are_not_of_the_slot_that_begins_before_them),
+        ARENA_TEST(short_steps_of_durations_are_read_of_rows),
         ARENA_TEST(segments_are_nodes_where_their_hour_is_whole),
         ARENA_TEST(a_leaf_that_is_read_by_rows_is_in_no_sum),
         ARENA_TEST(a_printed_plan_is_for_people),

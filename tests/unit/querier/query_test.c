@@ -285,32 +285,37 @@ static void steps_become_buckets(void **state)
         {"too small", 1000, 2000, 0.0009, 0, 0, 0},
         {"negative", 1000, 2000, -1, 0, 0, 0},
         {"not a number", 1000, 2000, NAN, 0, 0, 0},
-        {"smallest", 1000, 1002, 0.001, 1, 4, 1002},
-        {"cut to whole ms", 1000, 1010, 0.0029, 2, 7, 1010},
-        {"instant", 5000, 5000, 15, 15000, 2, 5000},
-        {"whole steps", 60000, 120000, 15, 15000, 6, 120000},
-        {"the rest of a step is not asked for", 60000, 120001, 15, 15000, 6, 120000},
-        {"step longer than the range", 60000, 120000, 1e6, 1000000000, 2, 60000},
-        {"infinite step", 60000, 120000, INFINITY, 1152921504606, 2, 60000},
+        {"smallest", 1000, 1002, 0.001, 1, 3, 1002},
+        {"cut to whole ms", 1000, 1010, 0.0029, 2, 6, 1010},
+        {"instant", 5000, 5000, 15, 15000, 1, 5000},
+        {"whole steps", 60000, 120000, 15, 15000, 5, 120000},
+        {"the rest of a step is a point", 60000, 120001, 15, 15000, 6, 120001},
+        {"step longer than the range", 60000, 120000, 1e6, 1000000000, 2, 120000},
+        {"infinite step", 60000, 120000, INFINITY, 1152921504606, 2, 120000},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct query q = {0};
-        int64_t step_ms = 0;
+        struct query led = {0};
+        struct query_step step = {.seconds = rows[i].step};
+        struct query_step lead = {.seconds = rows[i].step, .lead = true};
         err e = {0};
         const struct query_range range = {rows[i].start, rows[i].end, false};
-        bool ok = query_add_totals(&q, &range, rows[i].step, &step_ms, &e);
+        bool ok = query_add_totals(&q, &range, &step, &e);
         if (ok != (rows[i].step_ms != 0)) fail_msg("%s", rows[i].name);
         if (!ok) {
             assert_string_equal(e.msg, "step must be >= 1ms");
             continue;
         }
-        if (step_ms != rows[i].step_ms || q.totals.points != rows[i].points) {
-            fail_msg("%s: step %lld, %lld points", rows[i].name, (long long)step_ms,
+        if (step.ms != rows[i].step_ms || q.totals.points != rows[i].points) {
+            fail_msg("%s: step %lld, %lld points", rows[i].name, (long long)step.ms,
                      (long long)q.totals.points);
         }
-        assert_true(q.totals.first_ns == rows[i].start * NS_PER_MS - step_ms * NS_PER_MS);
-        assert_true(q.totals.step_ns == step_ms * NS_PER_MS);
+        assert_true(q.totals.first_ns == rows[i].start * NS_PER_MS);
+        assert_true(q.totals.step_ns == step.ms * NS_PER_MS);
         assert_true(q.from_ns == q.totals.first_ns - 1);
+        assert_true(query_add_totals(&led, &range, &lead, &e));
+        assert_true(led.from_ns == q.from_ns - q.totals.step_ns && led.to_ns == q.to_ns);
+        assert_true(led.totals.points == q.totals.points);
         if (q.to_ns != rows[i].to_ms * NS_PER_MS) fail_msg("%s: to", rows[i].name);
     }
 }
@@ -325,11 +330,11 @@ static void steps_stay_inside_64_bits(void **state)
         for (size_t k = i; k < COUNT(edges); k++) {
             for (size_t s = 0; s < COUNT(steps); s++) {
                 struct query q = {0};
-                int64_t step_ms = 0;
+                struct query_step step = {.seconds = steps[s], .lead = true};
                 const struct query_range range = {edges[i], edges[k], false};
-                assert_ok(query_add_totals(&q, &range, steps[s], &step_ms, e));
-                assert_true(q.totals.points >= 2);
-                assert_true(q.from_ns < q.to_ns);
+                assert_ok(query_add_totals(&q, &range, &step, e));
+                assert_true(q.totals.points >= 1 && q.totals.points - q.steps <= 1);
+                assert_true(q.from_ns < q.totals.first_ns);
                 assert_true(q.totals.first_ns <= q.to_ns);
                 assert_true(q.totals.first_ns > INT64_MIN + q.totals.step_ns);
             }
@@ -353,7 +358,18 @@ static void question_reads_back(void **state)
     assert_ok(query_add_profiles(&arena, &q, profiles, 1, e));
     q.tree.wanted = true;
     q.tree.full_symbols = true;
-    q.totals = (struct totals_want){true, -10, 20, 30, names, 2, names, 1, EXEMPLAR_SPAN, true};
+    q.totals = (struct totals_want){.wanted = true,
+                                    .first_ns = -10,
+                                    .step_ns = 20,
+                                    .points = 30,
+                                    .early_ns = 7,
+                                    .spread = true,
+                                    .group_by = names,
+                                    .group_by_count = 2,
+                                    .call_site = names,
+                                    .call_site_count = 1,
+                                    .exemplars = EXEMPLAR_SPAN,
+                                    .include_sampled = true};
     q.labels = (struct query_labels){true, true, names, 1};
     struct buf out;
     buf_init(&out, NULL, 1 << 20);
@@ -380,6 +396,7 @@ static void question_reads_back(void **state)
     assert_int_equal(m->tree->profile_ids[0].data[0], 0x7c);
     assert_true(m->tree->full_symbols);
     assert_true(m->totals->first_ns == -10 && m->totals->step_ns == 20 && m->totals->points == 30);
+    assert_true(m->totals->early_ns == 7 && m->totals->spread);
     assert_int_equal(m->totals->n_group_by, 2);
     assert_string_equal(m->totals->group_by[1], "zone");
     assert_int_equal(m->labels->n_names, 1);

@@ -135,6 +135,8 @@ struct question {
     int64_t to_ms;
     int64_t step_ms;
     bool tree;
+    bool lead;
+    bool spread;
     // the answer
     int64_t sums[PODS][POINTS_MAX];
     int64_t total;
@@ -160,16 +162,17 @@ static bool answer_question(struct answer *a, str in, struct buf *out, err *e)
     const struct query_range range = {asked.from_ms, asked.to_ms, false};
     struct query q = {.tree.wanted = asked.tree};
     struct merged *m = NULL;
-    int64_t step_ms = 0;
+    struct query_step step = {.seconds = (double)asked.step_ms / 1000, .lead = asked.lead};
     (void)in;
     (void)out;
     query_set_range(&q, &range);
     if (!selector_add(a->arena, &q.selector, MATCH_EQ, S(LABEL_PROFILE_TYPE), S(TYPE), e)) {
         return false;
     }
-    if (!asked.tree && !query_add_totals(&q, &range, (double)asked.step_ms / 1000, &step_ms, e)) {
+    if (!asked.tree && !query_add_totals(&q, &range, &step, e)) {
         return false;
     }
+    q.totals.spread = asked.spread;
     q.totals.group_by = pod;
     q.totals.group_by_count = 1;
     if (!answer_read(a, &q, &m, e)) return false;
@@ -223,18 +226,19 @@ static int64_t rounding_of(const struct scene *s, const char *exact)
 // A slot counts in the step in which it ends: so much later, or beyond the last point.
 static void check_series(const struct scene *s, int64_t slack)
 {
-    int64_t first = asked.from_ms - asked.step_ms;
-    int64_t points = (asked.to_ms - asked.from_ms) / asked.step_ms + 2;
+    int64_t points = (asked.to_ms - asked.from_ms + asked.step_ms - 1) / asked.step_ms + 1;
     for (int pod = 0; pod < PODS; pod++) {
         int64_t sum = 0;
-        int64_t from = first * NS_PER_MS - 1;
+        int64_t from = (asked.from_ms - (asked.lead ? asked.step_ms : 0)) * NS_PER_MS - 1;
         for (int64_t k = 0; k < points; k++) {
             bool last = k == points - 1;
-            int64_t to = (first + k * asked.step_ms) * NS_PER_MS;
+            int64_t to = MIN(asked.from_ms + k * asked.step_ms, asked.to_ms) * NS_PER_MS;
             sum += asked.sums[pod][k];
             int64_t want = sums_of(s, pod, from, to).sum;
+            // Rows of the first ms, and those that reach over a border, are of either side.
+            int64_t after = last ? to + slack : to + (k == 0 ? NS_PER_MS : 0);
             int64_t may = sums_of(s, pod, from - slack, from).size +
-                          sums_of(s, pod, to - slack, last ? to + slack : to).size;
+                          sums_of(s, pod, to - MAX(slack, asked.spread ? 15 : 0), after).size;
             if (llabs(sum - want) <= may) continue;
             fail_msg("after %u jobs (%zu packs, %zu days, %zu retired), %u within the question: "
                      "[%lld, %lld] step %lld: pod %d up to point %lld of %lld: %lld, want %lld; %s",
@@ -259,6 +263,8 @@ static void ask_once(struct scene *s, bool tree)
     asked.to_ms = whole ? begin + DAYS * day_ms
                         : asked.from_ms + (int64_t)fleet_random(f, (uint64_t)day_ms) + 1;
     asked.step_ms = steps[fleet_random(f, COUNT(steps))];
+    asked.spread = fleet_random(f, 2);
+    asked.lead = !asked.spread && fleet_random(f, 2);
     while ((asked.to_ms - asked.from_ms) / asked.step_ms + 2 >= POINTS_MAX)
         asked.step_ms *= 2;
     ask_again(&s->ask);

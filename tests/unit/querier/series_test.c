@@ -73,7 +73,43 @@ static void points_lie_where_the_api_says(void **state)
         {"a fraction", 9500, 11000, 0.5, ":2@10000"},
         {"start before the data", -60000, 0, 60, ":1@0"},
         {"left edge of the first point", 15000, 30000, 15, ":7@15000,8@30000"},
-        {"the rest of a step is dropped", 0, 59000, 15, ":1@0,6@15000,8@30000"},
+        {"the rest of a step is a point", 0, 59000, 15, ":1@0,6@15000,8@30000,16@60000"},
+        {"it ends with the range", 0, 46000, 15, ":1@0,6@15000,8@30000"},
+        {"a step beyond the range", 10000, 47000, 60, ":3@10000,28@70000"},
+    };
+    struct head h = {.member = "one",
+                     .rows = step_rows,
+                     .row_count = COUNT(step_rows),
+                     .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    ask_set(&k, "--limits.series_lead=true");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ask_again(&k);
+        request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
+        char text[256];
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+    }
+    ask_close(&k);
+}
+
+static void points_add_up_to_what_lies_in_the_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t start_ms;
+        int64_t end_ms;
+        double step;
+        const char *wanted;
+    } rows[] = {
+        {"all of it", 0, 47000, 20, ":1@0,14@20000,16@60000"},
+        {"nothing before the start", 5000, 65000, 10, ":6@15000,8@25000,16@55000"},
+        {"the start itself", 10000, 30000, 10, ":2@10000,12@20000"},
+        {"one point", 20000, 20000, 20, ":8@20000"},
+        {"a step beyond the range", 10000, 47000, 60, ":2@10000,28@70000"},
+        {"nothing", 25000, 35000, 1, ""},
     };
     struct head h = {.member = "one",
                      .rows = step_rows,
@@ -88,6 +124,67 @@ static void points_lie_where_the_api_says(void **state)
         print_rows(ask_series(&k, &m), T, text, sizeof text);
         if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
     }
+    ask_close(&k);
+}
+
+static void a_profile_of_the_starting_ms_is_of_the_first_point(void **state)
+{
+    (void)state;
+    static const struct head_row rows[] = {
+        {"t", TYPED, AT(0) - 1, {{"a", 1, 0}}, 1},
+        {"t", TYPED, AT(0) + 749897, {{"a", 2, 0}}, 2},
+        {"t", TYPED, AT(0) + 999999, {{"a", 4, 0}}, 3},
+        {"t", TYPED, AT(0) + 1000000, {{"a", 8, 0}}, 4},
+        {"t", TYPED, AT(5), {{"a", 16, 0}}, 5},
+        {"t", TYPED, AT(5) + 1, {{"a", 32, 0}}, 6},
+    };
+    struct head h = {.member = "one", .rows = rows, .row_count = COUNT(rows), .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    for (int lead = 0; lead < 2; lead++) {
+        char text[256];
+        ask_set(&k, lead ? "--limits.series_lead=true" : "--limits.series_lead=false");
+        ask_again(&k);
+        request m = make_request(T, T + 5000, 1000);
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
+        assert_string_equal(text, lead ? ":7@0,24@1000000" : ":6@0,24@1000000");
+    }
+    ask_close(&k);
+}
+
+static void the_answer_says_whether_values_are_spread(void **state)
+{
+    (void)state;
+    struct head h = {.member = "one", .rows = step_rows, .row_count = 5, .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    ask_set(&k, "--limits.series_lead=true");
+    request m = make_request(T + 10000, T + 30000, 10);
+    const response *got = ask_series(&k, &m);
+    assert_string_equal(got->spread, "");
+    assert_string_equal(ask_said(&k, "flametree-spread"), "none");
+    // As a field or as a header; and then there is no lead.
+    char text[256];
+    ask_again(&k);
+    m.spread = true;
+    got = ask_series(&k, &m);
+    print_rows(got, T, text, sizeof text);
+    assert_string_equal(text, ":2@10000,12@20000");
+    assert_string_equal(got->spread, "duration");
+    assert_string_equal(ask_said(&k, "flametree-spread"), "duration");
+    ask_again(&k);
+    m.spread = false;
+    ask_header(&k, "flametree-spread", "duration");
+    got = ask_series(&k, &m);
+    assert_string_equal(got->spread, "");
+    assert_string_equal(ask_said(&k, "flametree-spread"), "duration");
+    // A mean is one of whole profiles.
+    ask_again(&k);
+    m.spread = true;
+    m.aggregation = 1;
+    m._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
+    got = ask_series(&k, &m);
+    assert_string_equal(got->spread, "none");
     ask_close(&k);
 }
 
@@ -272,6 +369,7 @@ static void an_exemplar_is_the_largest_of_its_point(void **state)
                         {.member = "two", .rows = second, .row_count = COUNT(second), .stream = 2}};
     struct ask k;
     ask_open(&k, h, 2);
+    ask_set(&k, "--limits.series_lead=true");
     for (size_t i = 0; i < COUNT(rows); i++) {
         ask_again(&k);
         request m = make_request(T, T + 15000, 15);
@@ -317,7 +415,7 @@ static void annotations_of_a_point_come_once_and_in_order(void **state)
     h[1].annotations = second_notes;
     struct ask k;
     ask_open(&k, h, 2);
-    request m = make_request(T, T + 15000, 15);
+    request m = make_request(T - 20000, T + 15000, 21);
     const response *got = ask_series(&k, &m);
     assert_int_equal(got->n_series, 1);
     assert_int_equal(got->series[0]->n_points, 2);
@@ -336,12 +434,12 @@ static void points_beyond_64_bits_are_cut_and_the_answer_says_so(void **state)
     (void)state;
     static const struct head_row rows[] = {
         {"t", TYPED, AT(0), {{"f", INT64_MAX, 0}}, 1},
-        {"t", TYPED, AT(-15), {{"f", 1, 0}}, 2},  // the folded left edge
+        {"t", TYPED, AT(-1), {{"f", 1, 0}}, 2},
     };
     struct head h = {.member = "one", .rows = rows, .row_count = COUNT(rows), .stream = 1};
     struct ask k;
     ask_open(&k, &h, 1);
-    request m = make_request(T, T + 15000, 15);
+    request m = make_request(T - 15000, T, 15);
     const response *got = ask_series(&k, &m);
     assert_int_equal(got->n_series, 1);
     assert_true(got->series[0]->points[0]->value == (double)INT64_MAX);
@@ -365,16 +463,17 @@ static uint64_t next(void)
 #define POINTS_MAX 64
 
 static int64_t model_point(const struct head_row *rows, size_t n, const request *m, int64_t step_ms,
-                           int64_t t_ms, bool *any)
+                           int64_t t_ms, bool lead, bool *any)
 {
+    int64_t from = (m->start - (lead ? step_ms : 0)) * NS_PER_MS;
     int64_t sum = 0;
     *any = false;
     for (size_t i = 0; i < n; i++) {
         int64_t t = rows[i].time_ns;
-        int64_t left = (t_ms - step_ms) * NS_PER_MS;
-        bool in = t > left && t <= t_ms * NS_PER_MS;
-        if (t_ms == m->start && t == left) in = true;
-        if (!in) continue;
+        if (t < from || t > m->end * NS_PER_MS) continue;
+        bool first = t < (m->start + 1) * NS_PER_MS;
+        bool in = t > (t_ms - step_ms) * NS_PER_MS && t <= t_ms * NS_PER_MS && !first;
+        if (t_ms == m->start ? !first : !in) continue;
         sum += rows[i].samples[0].value;
         *any = true;
     }
@@ -382,12 +481,12 @@ static int64_t model_point(const struct head_row *rows, size_t n, const request 
 }
 
 static void compare(const response *got, const struct head_row *rows, const request *m,
-                    int64_t step_ms, uint64_t from)
+                    int64_t step_ms, bool lead, uint64_t from)
 {
     size_t at = 0;
-    for (int64_t t = m->start; t <= m->end; t += step_ms) {
+    for (int64_t t = m->start; t < m->end + step_ms; t += step_ms) {
         bool any = false;
-        int64_t sum = model_point(rows, PROFILES, m, step_ms, t, &any);
+        int64_t sum = model_point(rows, PROFILES, m, step_ms, t, lead, &any);
         if (!any) continue;
         if (got->n_series != 1 || at >= got->series[0]->n_points) {
             fail_msg("seed %llu: no point at %lld", (unsigned long long)from, (long long)t);
@@ -416,7 +515,9 @@ static void points_equal_the_model_at_every_border(void **state)
     };
     struct ask k;
     ask_open(&k, h, 2);
-    for (uint64_t from = 1; from <= 400; from++) {
+    for (uint64_t from = 1; from <= 800; from++) {
+        bool lead = from > 400;
+        if (from == 401) ask_set(&k, "--limits.series_lead=true");
         seed = from * UINT64_C(0x9e3779b97f4a7c15);
         static const int64_t steps_ms[] = {1, 2, 7, 999, 1000, 15000, 86400000};
         int64_t step_ms = steps_ms[next() % COUNT(steps_ms)];
@@ -431,7 +532,7 @@ static void points_equal_the_model_at_every_border(void **state)
         }
         ask_again(&k);
         request m = make_request(start, end, (double)step_ms / 1000);
-        compare(ask_series(&k, &m), rows, &m, step_ms, from);
+        compare(ask_series(&k, &m), rows, &m, step_ms, lead, from);
     }
     ask_close(&k);
 }
@@ -440,6 +541,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_lie_where_the_api_says),
+        cmocka_unit_test(points_add_up_to_what_lies_in_the_range),
+        cmocka_unit_test(a_profile_of_the_starting_ms_is_of_the_first_point),
+        cmocka_unit_test(the_answer_says_whether_values_are_spread),
         cmocka_unit_test(groups_come_largest_first),
         cmocka_unit_test(what_cannot_be_answered_is_refused),
         cmocka_unit_test(a_call_site_restricts_totals),

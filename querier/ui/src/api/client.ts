@@ -170,7 +170,7 @@ export async function functions(left: MergeRequest, right: MergeRequest | null, 
   }));
 }
 
-export interface SeriesRequest { type: string; selector: string; buckets: Buckets; groupBy?: string; gauge: boolean; limit?: number }
+export interface SeriesRequest { type: string; selector: string; buckets: Buckets; groupBy?: string; gauge: boolean; limit?: number; atTimes?: boolean }
 export interface SeriesAnswer { group: string; points: Point[] } // the value of the label grouped by, or nothing
 
 /** Values over time, largest series first. */
@@ -178,9 +178,10 @@ export async function series(q: SeriesRequest, signal: AbortSignal): Promise<Ser
   type Wire = { series?: { labels?: { value?: string }[]; points?: { value?: number; timestamp?: string | number }[] }[] };
   const { first, step, count } = q.buckets;
   const answer = await json<Wire>('SelectSeries', {
-    // The first bucket of an answer has its left edge as well: one more is asked for, and left out.
+    // One bucket more is asked for, and left out: profiles that begin there last into the first one.
     profileTypeID: q.type, labelSelector: q.selector, start: first - step, end: first + (count - 1) * step, step: step / 1e3,
-    groupBy: q.groupBy ? [q.groupBy] : [], ...(q.gauge ? { aggregation: 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE' } : {}),
+    // Agents send profiles of 15 s, say: at their times alone they would draw a comb. A mean is of whole profiles.
+    groupBy: q.groupBy ? [q.groupBy] : [], ...(q.gauge ? { aggregation: 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE' } : { spread: !q.atTimes }),
     ...(q.limit ? { limit: q.limit } : {}),
   }, signal);
   return (answer.series ?? []).map((s) => ({
