@@ -15,6 +15,7 @@
 #include "decode/legacy.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
+#include "distributor/loss_note.h"
 #include "distributor/metrics.h"
 #include "distributor/state.h"
 
@@ -605,7 +606,10 @@ bool ingest_run(void *self, struct http_exchange *x, err *e)
     // and what the request keeps is not freed with it.
     arena_init(&u.scratch, u.a->budget, u.a->cap);
     bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run_upload(&u, e);
-    if (ok && x->status < 300) request_delay(&u.q, x);
+    if (ok && x->status < 300) {
+        loss_note_header(&u.q, x);
+        request_delay(&u.q, x);
+    }
     // Also where request_begin failed: the refusal is logged and counted (state.h).
     request_end(&u.q, !ok ? e : u.refused.code ? &u.refused : NULL, u.refused.code != ERR_OK);
     arena_release(&u.scratch);

@@ -8,6 +8,7 @@
 #include "codec/pb.h"
 #include "decode/otlp.h"
 #include "distributor/ingest.h"
+#include "distributor/loss_note.h"
 #include "distributor/state.h"
 #include "intake/text.h"
 
@@ -98,23 +99,37 @@ static bool take(struct request *q, str bytes, bool json, struct outcome *out, e
 
 // ---- answers
 
+// What was refused, and what was left out or mended of the rest. A message with 0 rejected profiles
+// is a warning: senders log it and do not send again.
+static str told(const struct request *q, const struct outcome *o)
+{
+    str losses = loss_note_text(q);
+    if (o->rejected == 0) return losses;
+    str first = str_of(q->in.first.msg);
+    str both =
+        losses.n ? arena_printf(&q->req->arena, "%.*s; %.*s", STR(first), STR(losses)) : first;
+    return both.n ? both : first;
+}
+
 // ExportProfilesServiceResponse; empty if all is well.
 static void put_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
-    if (o->rejected == 0) return;
+    str what = told(q, o);
+    if (what.n == 0) return;
     size_t mark = pb_begin(out, 1);
-    pb_put_u64(out, 1, o->rejected);
-    pb_put_bytes(out, 2, str_of(q->in.first.msg));
+    pb_put_u64_opt(out, 1, o->rejected);
+    pb_put_bytes(out, 2, what);
     pb_end(out, mark);
 }
 
 static void put_json_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
+    str what = told(q, o);
     buf_z(out, "{");
-    if (o->rejected) {
+    if (what.n) {
         buf_printf(out, "\"partialSuccess\":{\"rejectedProfiles\":\"%zu\",\"errorMessage\":",
                    o->rejected);
-        json_put_string(out, str_of(q->in.first.msg));
+        json_put_string(out, what);
         buf_z(out, "}");
     }
     buf_z(out, "}");

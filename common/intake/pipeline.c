@@ -194,6 +194,14 @@ static void count_dropped(struct pipeline *in, const struct profile *p, const st
     if (split->group_count > 0) in->discards.profiles[DISCARD_DROPPED_BY_RELABEL_RULES]--;
 }
 
+// Notes what decoder and limits left out or mended of a profile that was taken.
+static void note_losses(struct pipeline *in, const struct profile *p)
+{
+    if (!losses_any(&p->losses)) return;
+    if (!losses_any(&in->losses)) in->losses_service = in->service;
+    losses_merge(&in->losses, &p->losses);
+}
+
 static bool run_profile(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
                         const struct pipeline_item *item, enum discard_reason *why, err *e)
 {
@@ -217,7 +225,10 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     from.annotation_count = how.annotation_count;
     if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, why, e))
         return false;
-    if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
+    if (p->sample_count == 0) {  // nothing is left: accepted, not stored
+        note_losses(in, p);
+        return true;
+    }
     // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
     struct finishing finishing = {in->limits, why};
@@ -226,8 +237,8 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
         return false;
     }
     count_dropped(in, p, &split);
-    if (split.group_count == 0) return true;
-    *why = DISCARD_MALFORMED_PROFILE;  // if a sum does not fit
+    if (split.group_count == 0) return true;  // told with the reason of the rules
+    *why = DISCARD_MALFORMED_PROFILE;         // if a sum does not fit
     if (!send_buffer_add(&in->out, scratch, p, &split, &from, e)) {
         in->exhausted |= e->code == ERR_RESOURCE_EXHAUSTED;
         return false;
@@ -235,6 +246,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     assert(!in->exhausted);
     in->stored++;
     in->cut += p->cut_count;
+    note_losses(in, p);
     return true;
 }
 

@@ -447,12 +447,14 @@ static bool decode_as(enum upload_format format, struct arena *a, str plain, str
     return decode_legacy(a, plain, &o, d, e);
 }
 
-static bool convert(enum upload_format format, str plain, struct buf *pprof, err *e)
+static bool convert(enum upload_format format, str plain, struct buf *pprof, struct losses *losses,
+                    err *e)
 {
     struct arena a;
     struct decoded d = {0};
     arena_init(&a, NULL, DECODED_MAX);
     bool ok = decode_as(format, &a, plain, &d, e) && decode_put_pprof(&a, d.profiles, pprof, e);
+    if (ok) *losses = d.profiles->losses;
     arena_release(&a);
     return ok;
 }
@@ -476,7 +478,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     if (ok && out->format == UPLOAD_FOLDED) plain = decode_folded_body(plain);
     if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
     if (ok && is_converted(out->format)) {
-        ok = convert(out->format, plain, &pprof, e);
+        ok = convert(out->format, plain, &pprof, &out->losses, e);
         out->format = UPLOAD_PPROF;
         bytes = plain = buf_view(&pprof);
     }

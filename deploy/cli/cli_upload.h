@@ -10,6 +10,7 @@
 #pragma once
 
 #include "model/label.h"
+#include "model/losses.h"
 
 enum upload_format {
     UPLOAD_AUTO,
@@ -42,8 +43,9 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    uint64_t left_out;  // samples of perf script of another event than the first
-    const char *path;   // of the request, with its query
+    uint64_t left_out;     // samples of perf script of another event than the first
+    struct losses losses;  // of a file that is made pprof of here, which the server does not see
+    const char *path;      // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are
     str bytes;        // the request's body; borrows from body or from the file
