@@ -200,8 +200,11 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
     case FORMAT_TRIE:
         return decode_trie(&u->scratch, body, &o, d, e);
     case FORMAT_TREE:
-        o.node_name_max = o.symbol_max;
-        o.node_children_max = (uint64_t)MAX(u->q.limits->max_profile_stacktrace_samples, 0);
+        // Else names are cut, and samples are counted, as of any other format.
+        if (u->q.limits->refuses_faulty) {
+            o.node_name_max = o.symbol_max;
+            o.node_children_max = (uint64_t)MAX(u->q.limits->max_profile_stacktrace_samples, 0);
+        }
         return decode_tree(&u->scratch, body, &o, d, e);
     case FORMAT_SPEEDSCOPE:
         return decode_speedscope(&u->scratch, body, &o, d, e);

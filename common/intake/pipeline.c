@@ -4,6 +4,7 @@
 // it).
 #include "intake/pipeline.h"
 
+#include "intake/mend.h"
 #include "intake/normalise.h"
 #include "intake/tenant_rules.h"
 #include "intake/text.h"
@@ -137,7 +138,8 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
                   labels ls, enum discard_reason *why, err *e)
 {
     if (!validate_profile(scratch, p, ls, in->limits, in->now_ns, why, e)) return false;
-    return !text || validate_text(p, why, e);
+    bool unread = text || p->losses.count[LOSS_BAD_TEXT];
+    return !unread || validate_text(scratch, p, in->limits, why, e);
 }
 
 // Runs after the checks, so that limits count what was sent.
@@ -168,18 +170,31 @@ static label *annotations(struct pipeline *in, const struct admission_pass *how)
 struct finishing {
     const struct limits *limits;
     enum discard_reason *why;
+    labels own;        // of the profile, without those of its samples
+    uint32_t surplus;  // labels that one of the groups has lost
 };
+
+// Surplus labels go before the others are checked.
+static bool shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
+{
+    if (f->limits->refuses_faulty) return true;
+    label *v = ARENA_ARRAY(a, label, ls->n);
+    if (!v) return arena_fail(a, e);
+    uint32_t n = mend_series_labels(f->own, ls, v, f->limits);
+    f->surplus = MAX(f->surplus, n);
+    return true;
+}
 
 // Gives a group its final labels: the tenant's relabelling rules run, then the result is validated.
 static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
 {
-    const struct finishing *f = arg;
+    struct finishing *f = arg;
     const struct relabel_rules *rules = f->limits->relabel;
     if (rules && !relabel_run(a, rules, *ls, ls, keep, e)) {
         if (e->code == ERR_INVALID_ARGUMENT) *f->why = DISCARD_LABEL_VALUE_TOO_LONG;
         return false;
     }
-    return !*keep || validate_labels(a, ls, f->limits, f->why, e);
+    return !*keep || (shorten(f, a, ls, e) && validate_labels(a, ls, f->limits, f->why, e));
 }
 
 // Counts samples that rules dropped, as their share of the profile's bytes.
@@ -216,7 +231,9 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     assert(in->received > 0);
     labels ls = with_service(scratch, item);
     struct admission_pass how;
-    if (!arena_ok(scratch, e) || !pass(in, p, ls, &how, why, e)) return false;
+    if (!arena_ok(scratch, e)) return false;
+    if (!in->limits->refuses_faulty && !mend_label_text(scratch, &ls, &p->losses, e)) return false;
+    if (!pass(in, p, ls, &how, why, e)) return false;
     if (how.dropped) {
         lose(in, DISCARD_DROPPED_BY_SAMPLING, p->encoded_bytes);
         return true;
@@ -231,11 +248,12 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
-    struct finishing finishing = {in->limits, why};
+    struct finishing finishing = {in->limits, why, ls, 0};
     struct split split = {0};
     if (!split_profile(scratch, p, ls, &(struct split_finish){finish, &finishing}, &split, e)) {
         return false;
     }
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, finishing.surplus);
     count_dropped(in, p, &split);
     if (split.group_count == 0) return true;  // told with the reason of the rules
     *why = DISCARD_MALFORMED_PROFILE;         // if a sum does not fit

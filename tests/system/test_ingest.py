@@ -240,9 +240,7 @@ def test_values_of_a_heap_before_pprof(s):
 
 BAD_FILES = [
     ("perf", b"", 422, "parsing IngestInput-perf failed"), ("perf", b"main;work 12\n", 422, "no sample in this text of perf script"),
-    ("perf", PERF.replace("work", "\x80").encode("latin-1"), 400, "invalid utf8"), ("perf", PERF.replace("a b", "a\x80").replace("work", "x").encode("latin-1"), 400, "utf8"),
     ("legacy", b"", 422, "parsing IngestInput-legacy failed"), ("legacy", b"goroutine profile: total 3\n2 @ 0x5 9\n", 422, "line 2: bad address"),
-    ("legacy", LEGACY.replace("main.wait", "\x80").encode("latin-1"), 422, "pushing IngestInput-legacy failed"),
     ("cpuprofile", b"", 422, "parsing IngestInput-cpuprofile failed"), ("cpuprofile", CPUPROFILE[:-1].encode(), 422, "JSON"),
     ("cpuprofile", HEAPPROFILE.replace("head", "x").encode(), 422, "no nodes"), ("cpuprofile", b'{"nodes":' + b"[" * 5000, 422, "parsing IngestInput-cpuprofile failed"),
     ("heapprofile", b"{}", 422, "parsing IngestInput-heapprofile failed"), ("heapprofile", HEAPPROFILE.replace("64", "1e300").encode(), 422, "does not fit 64 bits"),
@@ -254,6 +252,18 @@ BAD_FILES = [
 @pytest.mark.parametrize("format, body, status, text", BAD_FILES, ids=["%s-%d" % (b[0], i) for i, b in enumerate(BAD_FILES)])
 def test_bad_files_of_other_tools(s, format, body, status, text):
     s.ingest(unique(), body, format=format).expect(status, text)
+
+
+BAD_TEXTS = [("perf", PERF.replace("work", "\x80").encode("latin-1")), ("perf", PERF.replace("a b", "a\x80").replace("work", "x").encode("latin-1")),
+             ("legacy", LEGACY.replace("main.wait", "\x80").encode("latin-1"))]
+
+
+@pytest.mark.parametrize("format, body", BAD_TEXTS)
+def test_names_that_are_no_utf8_are_mended_and_told(s, format, body):
+    service = unique()
+    assert s.ingest(service, body, format=format).expect(200).headers["Flametree-Discarded"].startswith("bad_text=")
+    text = json.dumps([s.series(service, "comm"), [sorted(s.stacks(service, type)) for type in s.types(service)]], ensure_ascii=False)
+    assert "\ufffd" in text, text
 
 
 def test_names_and_sizes_of_files_of_other_tools(s):
