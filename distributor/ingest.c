@@ -56,7 +56,8 @@ struct upload {
     str spy;
     int64_t from_ns;
     int64_t until_ns;
-    int64_t sample_rate;
+    int64_t sample_rate;  // DEFAULT_SAMPLE_RATE if the request has none
+    bool rate_given;
     str event;  // of a recording: what was sampled
     enum format format;
     err refused;  // the error in an answer that was made here
@@ -134,8 +135,8 @@ static bool read_parameters(struct upload *u, err *e)
     u->spy = parameter(u, "spyName");
     if (u->spy.n == 0) u->spy = S("unknown");
     int64_t rate = 0;
-    bool given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
-    u->sample_rate = given ? rate : DEFAULT_SAMPLE_RATE;
+    u->rate_given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
+    u->sample_rate = u->rate_given ? rate : DEFAULT_SAMPLE_RATE;
     u->format = format_of(u);
     str service = ingest_name_get(&u->name, LABEL_SERVICE);
     u->q.in.service = service.n ? service : u->name.app;
@@ -422,9 +423,15 @@ static bool parse_recording(struct upload *u, const struct recording_parts *part
                             struct jfr_recording *r, err *e)
 {
     struct pipeline *in = &u->q.in;
+    // Agents name 100 Hz whatever they sample with, so the recording's own settings count more. Our
+    // client names a rate only if its user does.
+    bool overrides = u->rate_given && str_is(u->spy, "flametree");
     struct decode_options o = {
         .inflated_max = parts->raw ? 0 : pipeline_size_max(in),
-        .sample_rate = u->sample_rate,
+        .sample_rate = overrides ? u->sample_rate : 0,
+        .sample_rate_else = u->rate_given ? u->sample_rate : 0,
+        .allocation_class =
+            u->q.limits->jfr_allocation_class || str_is(parameter(u, "allocationClass"), "true"),
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
     };
     bool over_cap = false;
@@ -448,7 +455,7 @@ static bool add_recording(struct upload *u, const struct recording_parts *parts,
         if (!make_labels(u, r->names[i], u->name.app, (str){0}, true, &item, e)) return false;
         p->time_ns = u->from_ns;
         p->duration_ns = MAX(u->until_ns - u->from_ns, 0);
-        pipeline_profile(&u->q.in, &u->scratch, p, false, &item);
+        pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     }
     return request_send(&u->q, e);
 }

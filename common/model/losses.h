@@ -24,6 +24,8 @@
     X(UNKNOWN_FRAME, "unknown_frame", true, "samples with a frame that is not in the file")       \
     X(UNCLOSED_FRAME, "unclosed_frame", true, "frames that never end; they end with the profile") \
     X(UNORDERED_TIME, "unordered_time", true, "samples out of order; they were sorted by time")   \
+    X(ASSUMED_RATE, "assumed_rate", true,                                                         \
+      "samples of which nothing says how long they are; 10 ms were assumed")                      \
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \

@@ -51,6 +51,7 @@ bool cli_file_read(struct cli *c, const char *path, enum cli_option type, struct
     struct profiles_options o = {
         .format = upload_format_of(str_of(cli_args_get(&c->args, OPT_FORMAT_PUSH)))};
     *p = (struct profiles){0};
+    o.rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
     if (!cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &o.sample_rate, e))
         return cli_wrong(status);
     if (!profiles_read(&c->arena, path, &o, p, e)) return false;

@@ -129,7 +129,7 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
 {
     // As far as it can be understood: nobody sends it again if it is refused here.
     struct decode_options how = {.inflated_max = FILE_MAX,
-                                 .sample_rate = (int64_t)o->sample_rate,
+                                 .sample_rate = o->rate_given ? (int64_t)o->sample_rate : 0,
                                  .repair_zero_function_ids = true};
     const str *names = NULL;
     *out = (struct profiles){.format = o->format};

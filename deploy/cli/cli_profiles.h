@@ -33,7 +33,8 @@ struct profiles {
 
 struct profiles_options {
     enum upload_format format;  // UPLOAD_AUTO: the bytes tell
-    uint64_t sample_rate;       // of a JFR recording, Hz
+    uint64_t sample_rate;       // Hz
+    bool rate_given;            // otherwise files have their own, or count samples
 };
 
 // Reads a file, or standard input ("-"). All memory but that of the two buffers is the arena's.

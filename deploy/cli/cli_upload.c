@@ -24,7 +24,6 @@
 #define FOLDED_LINE_MAX ((size_t)65535)
 #define FOLDED_SHOWN    80  // bytes of a line, in a message
 #define STDIN_SERVICE   S("stdin")
-#define JFR_RATE        100  // Hz, async-profiler's
 
 #define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
 
@@ -387,8 +386,9 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     str format = formats[out->format].name;
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
-    uint64_t rate = typed || o->sample_rate_given ? o->sample_rate : JFR_RATE;
-    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)rate);
+    // Files with types of their own say their rate, too.
+    if (typed || o->sample_rate_given)
+        buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
     assert(ok || e->code);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
