@@ -19,6 +19,7 @@
 struct outcome {
     size_t rejected;  // profiles; the first reason is in the pipeline
     bool unread;      // the message itself is at fault
+    err bad;          // what is wrong with the first sample that was left out
 };
 
 // ---- profiles
@@ -69,6 +70,7 @@ static bool take_all(struct request *q, struct otlp *d, struct outcome *out, err
         scratch.cap = in->a->cap - in->a->used;
         step = otlp_next(d, &scratch, &p, &why);
         if (step == OTLP_PROFILE) take_profile(q, &scratch, &p);
+        if (step == OTLP_PROFILE && p.bad.code && !out->bad.code) out->bad = p.bad;
         if (step == OTLP_REFUSED) refuse_profile(q, &p, &why);
         // A message is rejected once, however many parts of it are.
         if (in->refused > refused && rejected != p.number) {
@@ -104,6 +106,10 @@ static bool take(struct request *q, str bytes, bool json, struct outcome *out, e
 static str told(const struct request *q, const struct outcome *o)
 {
     str losses = loss_note_text(q);
+    if (losses.n && o->bad.code) {
+        str named = arena_printf(&q->req->arena, "%.*s: %s", STR(losses), o->bad.msg);
+        if (named.n) losses = named;
+    }
     if (o->rejected == 0) return losses;
     str first = str_of(q->in.first.msg);
     str both =

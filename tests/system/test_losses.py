@@ -1,10 +1,13 @@
 """What limits and decoders leave out or mend of profiles that are stored: nothing of it is silent."""
 import re
+import struct
+import time
 
 import pytest
 from cli import run
-from client import Pprof, unique, unpb
+from client import Pprof, fixed64, packed, pb, unique, unpb
 from flametree import Flametree
+from jfr import Jfr
 from otlp import grpc_export, otlp_request
 
 LIMITS = ("--limits.max_profile_stacktrace_samples=4", "--limits.max_profile_stacktrace_sample_labels=2", "--limits.max_label_names_per_series=6")
@@ -122,3 +125,51 @@ def test_the_client_tells_what_the_server_did(f, tmp_path):
     said = answer.stderr
     assert answer.returncode == 0, answer
     assert "many.pb: stored, with parts left out or mended: samples_limit=3" in said, said
+
+
+def otlp_samples(*samples, type=("samples", "count"), period=True):
+    """One profile of the stack main: (values, timestamps) of each sample, in the layout of 1.10."""
+    kinds = [pb((1, 1), (2, 2)), pb((1, 3), (2, 4))]
+    rows = [pb((1, 1), (4, packed(values)), (5, struct.pack("<%dQ" % stamps, *range(1, stamps + 1)))) for values, stamps in samples]
+    profile = pb((1, kinds[0]), (2, rows)) + fixed64(3, time.time_ns()) + (pb((5, kinds[1]), (6, 10_000_000)) if period else b"")
+    tables = pb((2, [b"", pb((3, pb((1, 1))))]), (3, [b"", pb((1, 5))]), (5, ["", *type, "cpu", "nanoseconds", "main"]), (7, [b"", pb((1, packed([1])))]))
+    return lambda service: pb((1, pb((1, pb((1, pb((1, "service.name"), (2, pb((1, service))))))), (2, pb((2, profile))))), (2, tables))
+
+
+def export(s, body):
+    return s.call("POST", "/v1development/profiles", body, {"Content-Type": "application/x-protobuf"}, push=True)
+
+
+def test_otlp_samples_that_contradict_themselves_are_refused_by_name(f):
+    s, service = f.server("contradicts"), unique()
+    body = otlp_samples(([3], 0), ([4, 5], 2), ([7, 8], 5))(service)
+    partial = unpb(unpb(export(s, body).expect(200).body)[1][0])
+    assert 1 not in partial and b"bad_sample (not stored): 1 " in partial[2][0], partial
+    assert b"profile 0 has a sample of stack 1 with 2 values and 5 timestamps" in partial[2][0]
+    assert s.stacks(service) == {"main": 120_000_000}
+    assert parts(f, "contradicts") == {("discarded", "bad_sample"): 1}
+    export(s, otlp_samples(([7, 8], 5))(service)).expect(400, "2 values and 5 timestamps")
+
+
+def test_otlp_types_without_a_period_have_the_name_of_their_type(f):
+    s, service = f.server("no-period"), unique()
+    export(s, otlp_samples(([30_000_000], 0), type=("cpu", "ns"), period=False)(service)).expect(200)
+    assert s.types(service) == ["cpu:cpu:ns::"]
+    assert s.stacks(service, "cpu:cpu:ns::") == {"main": 30_000_000}
+
+
+def test_recordings_take_their_own_rate(f, tmp_path):
+    s, service = f.server("jfr"), unique()
+    recording = Jfr().setting("event", "itimer").setting("interval", "5000000").sample(1, times=3).sample(0, times=2).encode()
+    reply = s.ingest(service, recording, format="jfr", spyName="javaspy", sampleRate="100").expect(200)
+    assert reply.headers["Flametree-Discarded"] == "unknown_stack=2"
+    assert s.stacks(service) == {"App.work": 15_000_000, "[unknown]": 10_000_000}
+    path = tmp_path / "r.jfr"
+    path.write_bytes(recording)
+    for rate, ns in (([], 5_000_000), (["--sample-rate", "500"], 2_000_000)):
+        service = unique()
+        assert run("push", "--tenant", "jfr", "-l", "service_name=" + service, *rate, str(path), url=f.url).returncode == 0
+        assert s.stacks(service) == {"App.work": 3 * ns, "[unknown]": 2 * ns}
+    silent = unique()
+    reply = s.ingest(silent, Jfr().sample(1).encode(), format="jfr").expect(200)
+    assert reply.headers["Flametree-Discarded"] == "assumed_rate=1" and s.stacks(silent) == {"App.work": 10_000_000}
