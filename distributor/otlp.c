@@ -27,8 +27,10 @@ struct outcome {
 static bool open_request(struct request *q, str bytes, bool json, struct otlp **d, err *e)
 {
     struct arena *a = &q->req->arena;
-    struct decode_options o = {
-        .symbol_max = (uint32_t)MIN(q->limits->max_profile_symbol_value_length, INT32_MAX)};
+    struct decode_options o = {.name_of_type = !q->limits->refuses_faulty,
+                               .symbol_max =
+                                   (uint32_t)MIN(q->limits->max_profile_symbol_value_length,
+                                                 INT32_MAX)};
     if (json ? otlp_open_json(a, bytes, &o, d, e) : otlp_open(a, bytes, &o, d, e)) return true;
     q->in.received++;
     q->in.received_bytes += bytes.n;

@@ -367,8 +367,8 @@ static str class_name(struct arena *a, str name)
     char *p = arena_new(a, of.n + 2 * depth);
     if (!p) return (str){0};
     if (of.n) memcpy(p, of.p, of.n);
-    for (size_t i = 0; i < depth; i++)
-        memcpy(p + of.n + 2 * i, "[]", 2);
+    for (size_t i = 0; i < 2 * depth; i++)
+        p[of.n + i] = i % 2 ? ']' : '[';
     return str_make(p, of.n + 2 * depth);
 }
 

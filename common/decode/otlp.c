@@ -373,7 +373,8 @@ static bool make_type(const struct otlp *d, struct profile *p, str *name, int64_
     }
     // async-profiler and probes of the eBPF profiler name no period; Pyroscope refuses these for
     // want of a name.
-    *name = p->period_type.type.n ? p->period_type.type : t->type;
+    bool by_type = d->o.name_of_type && p->period_type.type.n == 0;
+    *name = by_type ? t->type : p->period_type.type;
     if (is_type(t, "samples", "count") && is_type(&p->period_type, "cpu", "nanoseconds")) {
         *name = S("process_cpu");
         *t = p->period_type;
@@ -563,7 +564,6 @@ enum otlp_step otlp_next(struct otlp *d, struct arena *scratch, struct otlp_prof
             if (out->profile.sample_count) return OTLP_PROFILE;
             // All samples of the resource's service are those of others, or contradict themselves.
             if (d->message.n || d->bad_samples == 0) continue;
-            ok = false;
             *e = d->bad;
         }
         d->message = (str){0};
