@@ -16,6 +16,7 @@
 #include "decode/tools.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
+#include "distributor/loss_note.h"
 #include "distributor/metrics.h"
 #include "distributor/state.h"
 #include "intake/text.h"
@@ -240,8 +241,11 @@ static bool decode_text(struct upload *u, struct decoded *d, err *e)
     case FORMAT_TRIE:
         return decode_trie(&u->scratch, body, &o, d, e);
     case FORMAT_TREE:
-        o.node_name_max = o.symbol_max;
-        o.node_children_max = (uint64_t)MAX(u->q.limits->max_profile_stacktrace_samples, 0);
+        // Else names are cut, and samples are counted, as of any other format.
+        if (u->q.limits->refuses_faulty) {
+            o.node_name_max = o.symbol_max;
+            o.node_children_max = (uint64_t)MAX(u->q.limits->max_profile_stacktrace_samples, 0);
+        }
         return decode_tree(&u->scratch, body, &o, d, e);
     case FORMAT_SPEEDSCOPE:
         return decode_speedscope(&u->scratch, body, &o, d, e);
@@ -484,9 +488,15 @@ static bool parse_recording(struct upload *u, const struct recording_parts *part
                             struct jfr_recording *r, err *e)
 {
     struct pipeline *in = &u->q.in;
+    // Agents name 100 Hz whatever they sample with, so the recording's own settings count more. Our
+    // client names a rate only if its user does.
+    bool overrides = u->rate_given && str_is(u->spy, "flametree");
     struct decode_options o = {
         .inflated_max = parts->raw ? 0 : pipeline_size_max(in),
-        .sample_rate = u->sample_rate,
+        .sample_rate = overrides ? u->sample_rate : 0,
+        .sample_rate_else = u->rate_given ? u->sample_rate : 0,
+        .allocation_class =
+            u->q.limits->jfr_allocation_class || str_is(parameter(u, "allocationClass"), "true"),
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
     };
     bool over_cap = false;
@@ -510,7 +520,7 @@ static bool add_recording(struct upload *u, const struct recording_parts *parts,
         if (!make_labels(u, r->names[i], u->name.app, (str){0}, true, &item, e)) return false;
         p->time_ns = u->from_ns;
         p->duration_ns = MAX(u->until_ns - u->from_ns, 0);
-        pipeline_profile(&u->q.in, &u->scratch, p, false, &item);
+        pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     }
     return request_send(&u->q, e);
 }
@@ -692,7 +702,10 @@ bool ingest_run(void *self, struct http_exchange *x, err *e)
     // and what the request keeps is not freed with it.
     arena_init(&u.scratch, u.a->budget, u.a->cap);
     bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run_upload(&u, e);
-    if (ok && x->status < 300) request_delay(&u.q, x);
+    if (ok && x->status < 300) {
+        loss_note_header(&u.q, x);
+        request_delay(&u.q, x);
+    }
     // Also where request_begin failed: the refusal is logged and counted (state.h).
     request_end(&u.q, !ok ? e : u.refused.code ? &u.refused : NULL, u.refused.code != ERR_OK);
     arena_release(&u.scratch);

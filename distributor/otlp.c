@@ -8,6 +8,7 @@
 #include "codec/pb.h"
 #include "decode/otlp.h"
 #include "distributor/ingest.h"
+#include "distributor/loss_note.h"
 #include "distributor/state.h"
 #include "intake/text.h"
 
@@ -18,6 +19,7 @@
 struct outcome {
     size_t rejected;  // profiles; the first reason is in the pipeline
     bool unread;      // the message itself is at fault
+    err bad;          // what is wrong with the first sample that was left out
 };
 
 // ---- profiles
@@ -25,8 +27,10 @@ struct outcome {
 static bool open_request(struct request *q, str bytes, bool json, struct otlp **d, err *e)
 {
     struct arena *a = &q->req->arena;
-    struct decode_options o = {
-        .symbol_max = (uint32_t)MIN(q->limits->max_profile_symbol_value_length, INT32_MAX)};
+    struct decode_options o = {.name_of_type = !q->limits->refuses_faulty,
+                               .symbol_max =
+                                   (uint32_t)MIN(q->limits->max_profile_symbol_value_length,
+                                                 INT32_MAX)};
     if (json ? otlp_open_json(a, bytes, &o, d, e) : otlp_open(a, bytes, &o, d, e)) return true;
     q->in.received++;
     q->in.received_bytes += bytes.n;
@@ -68,6 +72,7 @@ static bool take_all(struct request *q, struct otlp *d, struct outcome *out, err
         scratch.cap = in->a->cap - in->a->used;
         step = otlp_next(d, &scratch, &p, &why);
         if (step == OTLP_PROFILE) take_profile(q, &scratch, &p);
+        if (step == OTLP_PROFILE && p.bad.code && !out->bad.code) out->bad = p.bad;
         if (step == OTLP_REFUSED) refuse_profile(q, &p, &why);
         // A message is rejected once, however many parts of it are.
         if (in->refused > refused && rejected != p.number) {
@@ -98,23 +103,41 @@ static bool take(struct request *q, str bytes, bool json, struct outcome *out, e
 
 // ---- answers
 
+// What was refused, and what was left out or mended of the rest. A message with 0 rejected profiles
+// is a warning: senders log it and do not send again.
+static str told(const struct request *q, const struct outcome *o)
+{
+    str losses = loss_note_text(q);
+    if (losses.n && o->bad.code) {
+        str named = arena_printf(&q->req->arena, "%.*s: %s", STR(losses), o->bad.msg);
+        if (named.n) losses = named;
+    }
+    if (o->rejected == 0) return losses;
+    str first = str_of(q->in.first.msg);
+    str both =
+        losses.n ? arena_printf(&q->req->arena, "%.*s; %.*s", STR(first), STR(losses)) : first;
+    return both.n ? both : first;
+}
+
 // ExportProfilesServiceResponse; empty if all is well.
 static void put_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
-    if (o->rejected == 0) return;
+    str what = told(q, o);
+    if (what.n == 0) return;
     size_t mark = pb_begin(out, 1);
-    pb_put_u64(out, 1, o->rejected);
-    pb_put_bytes(out, 2, str_of(q->in.first.msg));
+    pb_put_u64_opt(out, 1, o->rejected);
+    pb_put_bytes(out, 2, what);
     pb_end(out, mark);
 }
 
 static void put_json_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
+    str what = told(q, o);
     buf_z(out, "{");
-    if (o->rejected) {
+    if (what.n) {
         buf_printf(out, "\"partialSuccess\":{\"rejectedProfiles\":\"%zu\",\"errorMessage\":",
                    o->rejected);
-        json_put_string(out, str_of(q->in.first.msg));
+        json_put_string(out, what);
         buf_z(out, "}");
     }
     buf_z(out, "}");

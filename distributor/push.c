@@ -4,6 +4,7 @@
 #include "distributor/push.h"
 
 #include "codec/pb.h"
+#include "distributor/loss_note.h"
 #include "distributor/state.h"
 #include "intake/push_series.h"
 
@@ -63,7 +64,10 @@ bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err 
     struct request q;
     assert(in.n == 0 || in.p);
     bool ok = request_begin(&q, self, &x->req, "push", e) && run_push(&q, in, e);
-    if (ok) request_delay(&q, x);
+    if (ok) {
+        loss_note_header(&q, x);
+        request_delay(&q, x);
+    }
     request_end(&q, ok ? NULL : e, false);
     return ok;
 }

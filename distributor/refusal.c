@@ -47,7 +47,8 @@ static struct refusal_row *row_of(struct refusals *r, uint64_t key, uint64_t mon
 
 static struct log_site *admit(struct refusals *r, struct refusal *x, uint64_t mono_ns)
 {
-    uint64_t key = hash_table_and(hash_table_str(x->tenant), hash_table_str(x->reason)) | 1;
+    uint64_t key = hash_table_and(hash_table_str(x->tenant), hash_table_str(x->reason));
+    key = hash_table_and(key, x->stored) | 1;
     struct refusal_row *row = row_of(r, key, mono_ns);
     if (!row) {
         r->unlisted++;
@@ -82,6 +83,23 @@ static const char *counted(char text[32], const char *name, uint64_t n)
     text[0] = '\0';
     if (n) snprintf(text, 32, " %s=%" PRIu64, name, n);
     return text;
+}
+
+void refusals_log_loss(struct refusals *r, const struct log_fields *f, enum loss why, uint64_t n,
+                       const char *protocol, str service)
+{
+    struct refusal x = {.tenant = f->tenant, .reason = str_of(loss_name(why)), .stored = true};
+    struct log_site *site = refusals_admit(r, &x, clock_mono_ns());
+    if (!site) return;
+    char again[32];
+    char unlisted[32];
+    char name[LOG_QUOTE_MAX];
+    char text[LOG_QUOTE_MAX];
+    log_write(site, f, LOG_WARN, "push.mended",
+              "reason=%.*s samples=%" PRIu64 " stored=%s protocol=%s service=%s text=%s%s%s",
+              STR(x.reason), n, loss_is_stored(why) ? "true" : "false", protocol,
+              log_quote(name, service), log_quote(text, str_of(loss_text(why))),
+              counted(again, "again", x.again), counted(unlisted, "unlisted", x.unlisted));
 }
 
 void refusals_log(struct refusals *r, const struct log_fields *f, str reason, const char *protocol,

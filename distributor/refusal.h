@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "model/losses.h"
 #include "sys/lock.h"
 #include "sys/log.h"
 
@@ -34,6 +35,7 @@ struct refusals {
 struct refusal {
     str tenant;
     str reason;
+    bool stored;  // of a push that was stored with losses: its reasons have names of their own
     uint64_t again;
     uint64_t unlisted;
 };
@@ -44,6 +46,14 @@ void refusals_release(struct refusals *r);
 // Whether there is to be a line for x->tenant and x->reason; then sets the two counts of x. Returns
 // a site for log_write that no other call gets in this interval; NULL: no line.
 struct log_site *refusals_admit(struct refusals *r, struct refusal *x, uint64_t mono_ns);
+
+// Writes a line of a push that was stored, but not as it was sent (model/losses.h), if there is to
+// be one: `n` parts for that reason. It is the line of a refusal in all else:
+//
+//     level=warn event=push.mended tenant=a req=01H… reason=unknown_stack samples=3 stored=true
+//     protocol=ingest service=shop text="samples whose stack is not in the file"
+void refusals_log_loss(struct refusals *r, const struct log_fields *f, enum loss why, uint64_t n,
+                       const char *protocol, str service);
 
 // Writes the line, if there is to be one. An empty reason stands for the name of e's code.
 void refusals_log(struct refusals *r, const struct log_fields *f, str reason, const char *protocol,

@@ -4,6 +4,7 @@
 // state.
 #include "distributor/state.h"
 
+#include "distributor/loss_note.h"
 #include "distributor/metrics.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
@@ -137,13 +138,15 @@ bool request_send(struct request *q, err *e)
         return false;
     }
     send_buffer_seal(&in->out);
-    if (in->out.batch_count == 0) return true;
+    q->sent = in->out.batch_count == 0;
+    if (q->sent) return true;
     dispatch_note(&q->dispatch, &in->out, in->received_bytes);
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
     if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_fail(&q->req->arena, e);
     if (!dispatch_send(&q->dispatch, &in->out, e)) return false;
     // All is stored. From here on nothing may fail.
+    q->sent = true;
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);
@@ -195,6 +198,7 @@ void request_end(struct request *q, const err *fault, bool answered)
 {
     assert(q->self && q->protocol);
     log_refusal(q, fault, answered);
+    loss_note_end(q);
     str protocol = str_of(q->protocol);
     metric_add_to(&distributor_received_profiles, protocol, q->in.received);
     metric_add_to(&distributor_received_bytes, protocol, q->in.received_bytes);

@@ -34,6 +34,7 @@ struct request {
     struct pipeline in;
     struct dispatch dispatch;
     uint64_t begun_mono_ns;
+    bool sent;  // what the pipeline took is stored
 };
 
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,

@@ -20,6 +20,10 @@ struct decode_options {
     uint64_t node_name_max;         // tree: a node with a longer name is refused; 0 = any
     bool repair_zero_function_ids;  // pprof: if all function ids are 0 and there are as many
                                     // functions as locations, take the locations' ids
+    bool name_of_type;              // OTLP: a type without a period has its own name as __name__
+    // JFR: Hz of a recording that does not say it; 0 = 100, which is told
+    int64_t sample_rate_else;
+    bool allocation_class;  // JFR: the class of what was allocated is the leaf of its stack
 };
 
 struct decoded {

@@ -69,20 +69,22 @@ static bool read_header(const struct jfr *d, const uint8_t *at, struct jfr_chunk
 }
 
 static bool read_event(struct jfr *d, struct jfr_chunk *k, struct jfr_cursor *c, uint64_t type,
-                       err *e)
+                       bool settings, err *e)
 {
     uint32_t row = idmap_row(&k->types.rows, type);
     if (row == MAP_NONE) return true;
     const struct jfr_class *class = &k->types.classes[row];
-    if (class->kind >= JFR_EVENTS) return true;
+    if (class->kind >= JFR_EVENTS || settings != (class->kind == JFR_SETTING)) return true;
     if (!class->ready && !jfr_class_ready(k, row, e)) return false;
     struct jfr_values v = {0};
     jfr_run(c, d->start, class->steps, class->step_count, &v);
     if (c->fault) return jfr_fail(d, c, e);
-    return jfr_build_event(d, k, class->kind, &v, e);
+    return settings ? jfr_rates_add(d, k, &v, e) : jfr_build_event(d, k, class->kind, &v, e);
 }
 
-static bool read_events(struct jfr *d, struct jfr_chunk *k, err *e)
+// Reads the settings, or all other events: events are not in order of time, and a setting may come
+// behind the samples that it is about.
+static bool read_events(struct jfr *d, struct jfr_chunk *k, bool settings, err *e)
 {
     const uint8_t *at = k->start + JFR_HEADER_BYTES;
     while (at < k->end) {
@@ -97,7 +99,7 @@ static bool read_events(struct jfr *d, struct jfr_chunk *k, err *e)
         uint64_t type = jfr_long(&c);
         if (c.fault) return jfr_fail(d, &c, e);
         // 0 is metadata and 1 is a checkpoint.
-        if (type > 1 && !read_event(d, k, &c, type, e)) return false;
+        if (type > 1 && !read_event(d, k, &c, type, settings, e)) return false;
         at += size;
     }
     return true;
@@ -116,9 +118,10 @@ static bool read_chunk(struct jfr *d, const uint8_t **at, uint64_t *stacks, err 
     bool ok = jfr_read_types(d, &k, e) && jfr_read_pools(d, &k, e);
     // Programs of events are still to be made in it, which are small.
     d->a->cap = MAX(cap - own.used, d->a->used);
-    ok = ok && read_events(d, &k, e);
+    ok = ok && read_events(d, &k, true, e) && jfr_rates_make(d, &k, e) &&
+         read_events(d, &k, false, e);
     d->a->cap = cap;
-    *stacks += k.pools.stacks.count;
+    *stacks += (uint64_t)k.pools.stacks.count + 1;
     *at = k.end;
     arena_release(&own);
     return ok;
@@ -154,7 +157,7 @@ bool decode_jfr(struct arena *a, str bytes, str labels, const struct decode_opti
     d->o = o;
     d->start = (const uint8_t *)body.p;
     d->end = d->start + body.n;
-    d->period = o->sample_rate > 0 ? INT64_C(1000000000) / o->sample_rate : 0;
+    d->settings = (struct jfr_settings){.interval = -1, .wall = -1, .period = -1};
     jfr_build_init(&d->build, a, o->symbol_max);
     ok = jfr_labels_read(&d->labels, a, snapshot, e) && read_all(d, out, e);
     jfr_build_release(&d->build);

@@ -22,10 +22,15 @@ struct jfr_recording {
 bool jfr_is(str bytes);
 
 // `labels` is empty or the agent's LabelsSnapshot, which gives the numbers of contexts and of spans
-// their texts; both may be gzipped, and o->inflated_max caps each. o->sample_rate gives the time
-// between two samples; 0 makes them worth nothing, as in Pyroscope. Samples have the labels of
-// their context, and `profile_id` and `span_name` of their span. The caller sets the time of the
-// profiles. As in Pyroscope, durations are ticks as recorded, and events without a stack are left
-// out. Fails as decode_pprof does.
+// their texts; both may be gzipped, and o->inflated_max caps each. How much time a sample stands
+// for the recording's settings say (jfr_rates.c); o->sample_rate overrides them, and where nothing
+// is said, it is o->sample_rate_else, or 10 ms, which is told (LOSS_ASSUMED_RATE). An event of a
+// counter, such as cycles, says no time.
+//
+// Samples have the labels of their context, and `profile_id` and `span_name` of their span. Stacks
+// and frames that are not in the pools are STACK_UNKNOWN_NAME. With o->allocation_class the class
+// of what was allocated, where the recording has it, is the leaf of its stack. A profile's losses
+// are those of its own events. The caller sets the time of the profiles. As in Pyroscope, durations
+// are ticks as recorded. Fails as decode_pprof does.
 bool decode_jfr(struct arena *a, str bytes, str labels, const struct decode_options *o,
                 struct jfr_recording *out, bool *over_cap, err *e) MUST_CHECK;

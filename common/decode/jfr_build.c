@@ -111,7 +111,7 @@ uint32_t jfr_build_location(struct jfr_builder *b, uint32_t function, int64_t li
 static bool same_sample(const struct jfr_sample *s, const struct jfr_sample *key)
 {
     return s->stack == key->stack && s->context == key->context && s->span == key->span &&
-           s->span_name == key->span_name;
+           s->span_name == key->span_name && s->leaf == key->leaf;
 }
 
 static uint32_t find_sample(struct jfr_samples *all, const struct jfr_sample *key, struct arena *a,
@@ -121,6 +121,7 @@ static uint32_t find_sample(struct jfr_samples *all, const struct jfr_sample *ke
     hash = hash_table_and(hash, key->context);
     hash = hash_table_and(hash, key->span);
     hash = hash_table_and(hash, key->span_name);
+    hash = hash_table_and(hash, key->leaf);
     uint32_t step = 0;
     uint32_t row = map_next(&all->rows, hash, &step);
     while (row != MAP_NONE && !same_sample(&all->v[row], key)) {
@@ -139,16 +140,24 @@ static uint32_t find_sample(struct jfr_samples *all, const struct jfr_sample *ke
 static bool add(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
                 const struct jfr_values *v, int64_t one, int64_t two, err *e)
 {
-    uint32_t stack = idmap_row(&k->pools.stacks.rows, v->v[JFR_STACK]);
-    if (stack == MAP_NONE) return true;
     struct jfr_samples *all = &d->build.samples[kind];
+    uint32_t stack = idmap_row(&k->pools.stacks.rows, v->v[JFR_STACK]);
+    if (stack == MAP_NONE) {
+        stack = k->pools.stacks.count;
+        losses_add(&all->losses, LOSS_UNKNOWN_STACK, 1);
+    }
     struct jfr_sample key = {
         .stack = k->first_stack + stack,
         .context = v->v[JFR_CONTEXT],
         .span = v->v[JFR_SPAN],
         .span_name = v->v[JFR_SPAN_NAME],
     };
-    uint32_t *last = &k->samples[(size_t)kind * k->pools.stacks.count + stack];
+    if (d->o->allocation_class && v->v[JFR_OBJECT]) {
+        bool ok = true;
+        key.leaf = jfr_leaf_of(d, k, v->v[JFR_OBJECT], &ok, e);
+        if (!ok) return false;
+    }
+    uint32_t *last = &k->samples[(size_t)kind * ((size_t)k->pools.stacks.count + 1) + stack];
     if (*last == 0 || !same_sample(&all->v[*last - 1], &key)) {
         if (!jfr_stack_ready(d, k, stack, e)) return false;
         key.first = k->stacks[stack].first;
@@ -157,6 +166,7 @@ static bool add(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
         if (row == MAP_NONE) return false;
         *last = row + 1;
     }
+    if (k->stacks[stack].unknown) losses_add(&all->losses, LOSS_UNKNOWN_FRAME, 1);
     struct jfr_sample *s = &all->v[*last - 1];
     if (__builtin_add_overflow(s->values[0], one, &s->values[0]) ||
         __builtin_add_overflow(s->values[1], two, &s->values[1])) {
@@ -172,32 +182,47 @@ static enum jfr_state state_of(const struct jfr_chunk *k, const struct jfr_value
     return row == MAP_NONE ? JFR_STATE_UNKNOWN : k->states[row];
 }
 
+// Adds `count` samples of time, of the wall clock's rate or of that of execution samples.
+static bool add_time(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
+                     const struct jfr_values *v, bool of_wall, uint64_t count, err *e)
+{
+    const struct jfr_rate *r = jfr_rate_at(k, v->v[JFR_START]);
+    struct jfr_samples *all = &d->build.samples[kind];
+    int64_t time = 0;
+    all->period = of_wall ? r->wall : r->execution;
+    if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, all->period, &time)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "JFR: a wall clock sample of 2^63 ns or more");
+    }
+    if (of_wall ? r->wall_assumed : r->execution_assumed)
+        losses_add(&all->losses, LOSS_ASSUMED_RATE, 1);
+    return add(d, k, kind, v, time, 0, e);
+}
+
+// Samples of the CPU are awake, as far as the recording knows. The wall clock's own samples are
+// those of a recording of event "wall"; beside another event they have a state of their own, and
+// that is the default for those of the other. A sleeping sample is always of the wall clock.
 static bool add_execution(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v, err *e)
 {
+    const struct jfr_rate *r = jfr_rate_at(k, v->v[JFR_START]);
     enum jfr_state state = state_of(k, v);
-    bool awake = state != JFR_STATE_UNKNOWN && state != JFR_STATE_SLEEPING;
-    if (awake && !add(d, k, JFR_CPU, v, d->period, 0, e)) return false;
-    return !d->wall || add(d, k, JFR_WALL, v, d->period, 0, e);
+    bool sleeps = state == JFR_STATE_SLEEPING;
+    bool beside = r->has_wall && (sleeps || state == JFR_STATE_RUNNABLE);
+    bool cpu = !sleeps && !(r->is_wall && state == JFR_STATE_UNKNOWN);
+    if (cpu && !add_time(d, k, JFR_CPU, v, false, 1, e)) return false;
+    if (r->is_wall) return add_time(d, k, JFR_WALL, v, false, 1, e);
+    if (!beside && !sleeps) return true;
+    return add_time(d, k, JFR_WALL, v, beside, 1, e);
 }
 
 static bool add_wall(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v, err *e)
 {
-    int64_t time = 0;
-    if (__builtin_mul_overflow((int64_t)v->v[JFR_SAMPLES], d->period, &time)) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "JFR: a wall clock sample of 2^63 ns or more");
-    }
-    if (d->wall && state_of(k, v) == JFR_STATE_RUNNABLE && !add(d, k, JFR_CPU, v, time, 0, e)) {
+    const struct jfr_rate *r = jfr_rate_at(k, v->v[JFR_START]);
+    uint64_t n = v->v[JFR_SAMPLES];
+    if (r->is_wall && state_of(k, v) == JFR_STATE_RUNNABLE &&
+        !add_time(d, k, JFR_CPU, v, true, n, e)) {
         return false;
     }
-    return add(d, k, JFR_WALL, v, time, 0, e);
-}
-
-static bool set_event(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v, err *e)
-{
-    if (!str_is(jfr_resolve(k, d->a, &v->name), "event")) return arena_ok(d->a, e);
-    d->event = jfr_resolve(k, d->a, &v->value);
-    d->wall = str_is(d->event, "wall");
-    return arena_ok(d->a, e);
+    return add_time(d, k, JFR_WALL, v, true, n, e);
 }
 
 bool jfr_build_event(struct jfr *d, struct jfr_chunk *k, enum jfr_class_kind kind,
@@ -217,8 +242,6 @@ bool jfr_build_event(struct jfr *d, struct jfr_chunk *k, enum jfr_class_kind kin
         return add_execution(d, k, v, e);
     case JFR_WALL_SAMPLE:
         return add_wall(d, k, v, e);
-    case JFR_SETTING:
-        return set_event(d, k, v, e);
     default:
         assert(kind < JFR_EVENTS);
         return add(d, k, profiles[kind], v, 1, (int64_t)v->v[JFR_VALUE], e);
@@ -289,7 +312,7 @@ static bool make_tables(struct copying *x, const struct jfr_samples *all, err *e
     struct profile *p = x->p;
     uint64_t frames = 0;
     for (uint32_t i = 0; i < all->count; i++) {
-        frames += all->v[i].count;
+        frames += all->v[i].count + (all->v[i].leaf != 0);
     }
     if (frames > UINT32_MAX) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "JFR: stacks of %" PRIu64 " frames, limit 2^32",
@@ -319,12 +342,14 @@ static bool make_profile(struct jfr *d, enum jfr_profile_kind kind, struct profi
         p->types[p->type_count++] = kinds[kind].types[i];
     }
     p->period_type = kinds[kind].period;
-    p->period = d->period;
+    p->period = all->period;
+    p->losses = all->losses;
     for (uint32_t i = 0; i < all->count; i++) {
         const struct jfr_sample *s = &all->v[i];
         struct profile_sample *to = &p->samples[i];
         to->first_location = p->stack_location_count;
-        to->location_count = s->count;
+        to->location_count = s->count + (s->leaf != 0);
+        if (s->leaf) p->stack_locations[p->stack_location_count++] = copy_location(&x, s->leaf - 1);
         for (uint32_t f = 0; f < s->count; f++) {
             p->stack_locations[p->stack_location_count++] =
                 copy_location(&x, d->build.stacks[s->first + f]);
@@ -351,6 +376,7 @@ bool jfr_build_profiles(struct jfr *d, struct jfr_recording *out, err *e)
         names[n] = kinds[kind].name;
         if (!make_profile(d, (enum jfr_profile_kind)kind, &profiles[n++], e)) return false;
     }
-    *out = (struct jfr_recording){{profiles, n}, names, d->event};
+    if (n) losses_add(&profiles[0].losses, LOSS_BAD_TEXT, d->bad_texts + d->labels.bad_texts);
+    *out = (struct jfr_recording){{profiles, n}, names, d->settings.event};
     return true;
 }

@@ -7,6 +7,7 @@
 //     jfr_types.c   metadata: the classes of a chunk and their programs
 //     jfr_pools.c   constant pools: from numbers to symbols, methods, stacks
 //     jfr_names.c   names of generated classes and files that differ from run to run
+//     jfr_rates.c   settings: what was sampled, and how much time a sample stands for
 //     jfr_build.c   events to samples, samples to profiles
 //     jfr_labels.c  the agent's labels
 //
@@ -50,6 +51,9 @@ struct jfr_text {
 // The fields that are looked at. A value that is read goes to its slot.
 enum jfr_slot {
     JFR_NOTHING,
+    JFR_START,
+    JFR_ID,
+    JFR_OBJECT,  // the class of what was allocated
     JFR_STACK,
     JFR_STATE,
     JFR_CONTEXT,
@@ -183,6 +187,42 @@ struct jfr_stack {
     uint32_t first;  // into jfr_builder.stacks
     uint32_t count;
     bool ready;
+    bool unknown;  // a frame of it is not in the pools
+};
+
+// What a sample stands for, from a time of the chunk on.
+struct jfr_rate {
+    uint64_t from;           // ticks
+    int64_t execution;       // ns of an ExecutionSample
+    int64_t wall;            // ns of a sample of the wall clock
+    bool execution_assumed;  // nothing says it
+    bool wall_assumed;
+    bool is_wall;   // all execution samples are of the wall clock
+    bool has_wall;  // some are, beside those of another event
+};
+
+enum jfr_setting_kind {
+    JFR_SET_EVENT,
+    JFR_SET_INTERVAL,
+    JFR_SET_WALL,
+    JFR_SET_PERIOD
+};
+
+struct jfr_setting {
+    uint64_t at;  // ticks
+    uint32_t number;
+    enum jfr_setting_kind kind;
+    int64_t ns;
+    str event;
+};
+
+// All settings up to a time; -1 = not said.
+struct jfr_settings {
+    str event;
+    int64_t interval;
+    int64_t wall;
+    int64_t period;
+    bool of_jdk;  // the period was said after the interval
 };
 
 struct jfr_last {
@@ -200,12 +240,18 @@ struct jfr_chunk {
     struct jfr_types types;
     struct jfr_pools pools;
     uint8_t *states;           // enum jfr_state of the rows of pools.states
-    uint32_t *functions;       // of the rows of pools.methods: function + 1, 0 = not asked for yet,
-                               // MAP_NONE = it has none
+    uint32_t *functions;       // of the rows of pools.methods: function + 1, 0 = not asked for yet;
+                               // with a bit if a part of its name is not known
     struct jfr_last *lasts;    // of the same rows: the location last asked for
-    struct jfr_stack *stacks;  // of the rows of pools.stacks
-    uint32_t *samples;         // of each kind of profile and stack: the sample last used, + 1
+    struct jfr_stack *stacks;  // of the rows of pools.stacks; behind them one for all others
+    uint32_t *samples;         // of each kind of profile and these: the sample last used, + 1
+    uint32_t *leaves;          // of the rows of pools.classes: location + 1 of the class as a frame
     uint64_t first_stack;      // stacks of the chunks before
+    struct jfr_setting *settings;
+    uint32_t setting_count;
+    size_t setting_cap;
+    struct jfr_rate *rates;  // in order of time, one at least
+    uint32_t rate_count;
     const struct jfr_step *frame_steps;
     uint32_t frame_step_count;
     bool frame_numbers;  // frames have numbers alone
@@ -231,6 +277,7 @@ struct jfr_sample {
     uint64_t context;
     uint64_t span;
     uint64_t span_name;
+    uint32_t leaf;   // location + 1 of the class that was allocated; 0 = none
     uint32_t first;  // into jfr_builder.stacks
     uint32_t count;
     int64_t values[JFR_VALUES];
@@ -241,6 +288,8 @@ struct jfr_samples {
     uint32_t count;
     size_t cap;
     struct map rows;
+    int64_t period;
+    struct losses losses;
 };
 
 struct jfr_location {
@@ -280,6 +329,7 @@ struct jfr_labels {
     uint32_t context_count;
     uint32_t string_count;
     uint32_t pair_count;
+    uint64_t bad_texts;
     struct idmap contexts;
     struct idmap string_rows;
 };
@@ -289,9 +339,8 @@ struct jfr {
     const struct decode_options *o;
     const uint8_t *start;
     const uint8_t *end;
-    int64_t period;
-    str event;
-    bool wall;  // the event is "wall"
+    struct jfr_settings settings;  // of the chunks so far: not every chunk repeats them
+    uint64_t bad_texts;
     struct jfr_builder build;
     struct jfr_labels labels;
 };
@@ -360,6 +409,20 @@ str jfr_resolve(struct jfr_chunk *k, struct arena *a, const struct jfr_text *t);
 
 // Puts the frames of the stack in this row into d->build, once.
 bool jfr_stack_ready(struct jfr *d, struct jfr_chunk *k, uint32_t row, err *e) MUST_CHECK;
+
+// The location of a class as a frame + 1; 0 if the class is not there, or with *ok = false.
+uint32_t jfr_leaf_of(struct jfr *d, struct jfr_chunk *k, uint64_t class_id, bool *ok, err *e);
+
+// ---- jfr_rates.c
+
+// Keeps a setting, if it says what was sampled or how often.
+bool jfr_rates_add(struct jfr *d, struct jfr_chunk *k, const struct jfr_values *v,
+                   err *e) MUST_CHECK;
+
+// Makes k->rates of the settings of this chunk and those before.
+bool jfr_rates_make(struct jfr *d, struct jfr_chunk *k, err *e) MUST_CHECK;
+
+const struct jfr_rate *jfr_rate_at(const struct jfr_chunk *k, uint64_t ticks);
 
 // ---- jfr_names.c
 

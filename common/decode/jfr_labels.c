@@ -4,6 +4,7 @@
 //
 //     LabelsSnapshot { map<int64, Context> contexts = 1; map<int64, string> strings = 2; }
 //     Context { map<int64, int64> labels = 1; }   numbers of strings: key and value
+#include "base/utf8.h"
 #include "codec/pb.h"
 #include "decode/jfr_int.h"
 
@@ -35,16 +36,17 @@ static bool add_string(struct filling *f, const struct entry *x, err *e)
 {
     struct jfr_labels *l = f->l;
     size_t need = (size_t)l->string_count + 1;
-    if (!str_utf8(x->bytes)) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "labels: string %llu is not UTF-8",
-                       (unsigned long long)x->key);
+    str text = x->bytes;
+    if (!str_utf8(text)) {
+        text = utf8_mended(f->a, text);
+        l->bad_texts++;
     }
     if (!arena_grow(f->a, &l->string_ids, &f->caps[0], need, sizeof *l->string_ids) ||
         !arena_grow(f->a, &l->strings, &f->caps[1], need, sizeof *l->strings)) {
         return arena_fail(f->a, e);
     }
     l->string_ids[l->string_count] = x->key;
-    l->strings[l->string_count++] = x->bytes;
+    l->strings[l->string_count++] = text;
     return true;
 }
 

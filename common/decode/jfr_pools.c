@@ -5,6 +5,10 @@
 // Entries are kept as they lie in the recording; names and stacks are put together when an event
 // asks for them. References go from stack to method to class to symbol and never back.
 #include "decode/jfr_int.h"
+#include "model/marks.h"
+
+#define FUNCTION_UNKNOWN (UINT32_C(1) << 31)  // in jfr_chunk.functions: a part is not in the pools
+#define CLASS_DEPTH_MAX  255                  // of arrays, Java's
 
 static struct jfr_pool *pool_of(struct jfr_pools *p, enum jfr_class_kind kind)
 {
@@ -135,8 +139,9 @@ static bool make_tables(struct jfr_chunk *k, err *e)
     k->states = ARENA_ARRAY(k->a, uint8_t, p->states.count);
     k->functions = ARENA_ARRAY(k->a, uint32_t, p->methods.count);
     k->lasts = ARENA_ARRAY(k->a, struct jfr_last, p->methods.count);
-    k->stacks = ARENA_ARRAY(k->a, struct jfr_stack, p->stacks.count);
-    k->samples = ARENA_ARRAY(k->a, uint32_t, (size_t)p->stacks.count * JFR_PROFILES);
+    k->stacks = ARENA_ARRAY(k->a, struct jfr_stack, (size_t)p->stacks.count + 1);
+    k->samples = ARENA_ARRAY(k->a, uint32_t, ((size_t)p->stacks.count + 1) * JFR_PROFILES);
+    k->leaves = ARENA_ARRAY(k->a, uint32_t, p->classes.count);
     if (!arena_ok(k->a, e)) return false;
     for (uint32_t i = 0; i < p->states.count; i++) {
         str s = jfr_resolve(k, k->a, &p->states.entries[i].text);
@@ -197,69 +202,107 @@ str jfr_resolve(struct jfr_chunk *k, struct arena *a, const struct jfr_text *t)
                            : jfr_text_str(a, &k->pools.strings.entries[row].text, k->compressed);
 }
 
-static str symbol(struct jfr *d, struct jfr_chunk *k, uint64_t id)
+static bool is_bad_text(const struct jfr_chunk *k, const struct jfr_text *t)
 {
-    uint32_t row = idmap_row(&k->pools.symbols.rows, id);
-    if (row == MAP_NONE) return (str){0};
-    return jfr_name_merge(d->a, jfr_resolve(k, d->a, &k->pools.symbols.entries[row].text));
+    if (t->kind == JFR_TEXT_POOL) {
+        uint32_t row = idmap_row(&k->pools.strings.rows, t->n);
+        if (row == MAP_NONE) return false;
+        t = &k->pools.strings.entries[row].text;
+    }
+    return t->kind == JFR_TEXT_UTF8 && !str_utf8(str_make(t->p, t->n));
 }
 
-// The function of a method; MAP_NONE if its class is not there, or *ok = false.
-static uint32_t function_of(struct jfr *d, struct jfr_chunk *k, uint32_t method, bool *ok, err *e)
+// Empty with *there = false if the pool does not have it.
+static str symbol(struct jfr *d, struct jfr_chunk *k, uint64_t id, bool *there)
 {
-    uint32_t *known = &k->functions[method];
-    if (*known) return *known == MAP_NONE ? MAP_NONE : *known - 1;
-    struct jfr_call m = k->pools.methods.entries[method].call;
+    uint32_t row = idmap_row(&k->pools.symbols.rows, id);
+    *there = row != MAP_NONE;
+    if (row == MAP_NONE) return (str){0};
+    const struct jfr_text *t = &k->pools.symbols.entries[row].text;
+    d->bad_texts += is_bad_text(k, t);
+    return jfr_name_merge(d->a, jfr_resolve(k, d->a, t));
+}
+
+// "class.name" in memory of the recording; what is not in the pools is STACK_UNKNOWN_NAME.
+static str method_name(struct jfr *d, struct jfr_chunk *k, struct jfr_call m, bool *known)
+{
+    bool of_there = false;
+    bool name_there = false;
+    str of = {0};
     uint32_t class = idmap_row(&k->pools.classes.rows, m.type);
-    if (class == MAP_NONE) {
-        *known = MAP_NONE;
-        return MAP_NONE;
-    }
-    str of = symbol(d, k, k->pools.classes.entries[class].call.name);
-    str name = symbol(d, k, m.name);
+    *known = false;
+    if (class == MAP_NONE) return S(STACK_UNKNOWN_NAME);
+    of = symbol(d, k, k->pools.classes.entries[class].call.name, &of_there);
+    str name = symbol(d, k, m.name, &name_there);
+    *known = of_there && name_there;
+    if (!of_there && !name_there) return S(STACK_UNKNOWN_NAME);
+    if (!of_there) of = S(STACK_UNKNOWN_NAME);
+    if (!name_there) name = S(STACK_UNKNOWN_NAME);
     char *p = arena_new(d->a, of.n + name.n + 1);
-    if (!p) {
-        *ok = arena_fail(d->a, e);
-        return MAP_NONE;
-    }
+    if (!p) return (str){0};
     if (of.n) memcpy(p, of.p, of.n);
     p[of.n] = '.';
     if (name.n) memcpy(p + of.n + 1, name.p, name.n);
-    uint32_t row = jfr_build_function(&d->build, str_make(p, of.n + name.n + 1), e);
-    *ok = row != MAP_NONE;
-    if (*ok) *known = row + 1;
+    return str_make(p, of.n + name.n + 1);
+}
+
+// The function of a method; MAP_NONE without memory.
+static uint32_t function_of(struct jfr *d, struct jfr_chunk *k, uint32_t method, err *e)
+{
+    uint32_t *known = &k->functions[method];
+    if (*known) return (*known & ~FUNCTION_UNKNOWN) - 1;
+    bool whole = false;
+    str name = method_name(d, k, k->pools.methods.entries[method].call, &whole);
+    if (!arena_ok(d->a, e)) return MAP_NONE;
+    uint32_t row = jfr_build_function(&d->build, name, e);
+    if (row == MAP_NONE) return MAP_NONE;
+    *known = (row + 1) | (whole ? 0 : FUNCTION_UNKNOWN);
     return row;
 }
 
-// The location of a line of a method + 1; 0 if the method has no function, or *ok = false. Most
-// stacks ask for the line that was asked for last, as they have their roots in common.
+// The location of a line of a method + 1; 0 without memory. Most stacks ask for the line that was
+// asked for last, as they have their roots in common.
 static uint32_t location_of(struct jfr *d, struct jfr_chunk *k, uint32_t method, int32_t line,
-                            bool *ok, err *e)
+                            err *e)
 {
     struct jfr_last *last = &k->lasts[method];
     if (last->location && last->line == line) return last->location;
-    uint32_t function = function_of(d, k, method, ok, e);
+    uint32_t function = function_of(d, k, method, e);
     if (function == MAP_NONE) return 0;
     uint32_t row = jfr_build_location(&d->build, function, line, e);
-    *ok = row != MAP_NONE;
-    if (*ok) *last = (struct jfr_last){line, row + 1};
-    return *ok ? row + 1 : 0;
+    if (row == MAP_NONE) return 0;
+    *last = (struct jfr_last){line, row + 1};
+    return row + 1;
 }
 
-static bool add_frame(struct jfr *d, struct jfr_chunk *k, uint64_t method_id, int32_t line, err *e)
+// The location of STACK_UNKNOWN_NAME + 1; 0 without memory.
+static uint32_t unknown_location(struct jfr *d, err *e)
 {
-    struct jfr_builder *b = &d->build;
-    uint32_t method = idmap_row(&k->pools.methods.rows, method_id);
-    if (method == MAP_NONE) return true;
-    bool ok = true;
-    uint32_t location = location_of(d, k, method, line, &ok, e);
-    if (location == 0) return ok;
+    uint32_t function = jfr_build_function(&d->build, S(STACK_UNKNOWN_NAME), e);
+    if (function == MAP_NONE) return 0;
+    uint32_t row = jfr_build_location(&d->build, function, 0, e);
+    return row == MAP_NONE ? 0 : row + 1;
+}
+
+static bool put_frame(struct jfr_builder *b, uint32_t location, err *e)
+{
     if (!arena_grow(b->a, &b->stacks, &b->stack_cap, (size_t)b->stack_count + 1,
                     sizeof *b->stacks)) {
         return arena_fail(b->a, e);
     }
-    b->stacks[b->stack_count++] = location - 1;
+    b->stacks[b->stack_count++] = location;
     return true;
+}
+
+static bool add_frame(struct jfr *d, struct jfr_chunk *k, struct jfr_stack *s, uint64_t method_id,
+                      int32_t line, err *e)
+{
+    uint32_t method = idmap_row(&k->pools.methods.rows, method_id);
+    uint32_t location =
+        method == MAP_NONE ? unknown_location(d, e) : location_of(d, k, method, line, e);
+    if (location == 0) return false;
+    s->unknown |= method == MAP_NONE || (k->functions[method] & FUNCTION_UNKNOWN) != 0;
+    return put_frame(&d->build, location - 1, e);
 }
 
 // The method and the line of a frame.
@@ -281,17 +324,67 @@ bool jfr_stack_ready(struct jfr *d, struct jfr_chunk *k, uint32_t row, err *e)
 {
     struct jfr_stack *s = &k->stacks[row];
     if (s->ready) return true;
+    s->first = d->build.stack_count;
+    s->ready = true;
+    if (row == k->pools.stacks.count) {
+        uint32_t location = unknown_location(d, e);
+        s->count = 1;
+        return location && put_frame(&d->build, location - 1, e);
+    }
     struct jfr_cursor c = {d->start + k->pools.stacks.entries[row].frames, k->end, k->compressed,
                            NULL, NULL};
     struct jfr_values v = {0};
-    s->first = d->build.stack_count;
     uint64_t n = jfr_int(&c);
     for (uint64_t i = 0; i < n && !c.fault; i++) {
         read_frame(d, k, &c, &v);
-        if (!add_frame(d, k, v.v[JFR_METHOD], (int32_t)v.v[JFR_LINE], e)) return false;
+        if (!add_frame(d, k, s, v.v[JFR_METHOD], (int32_t)v.v[JFR_LINE], e)) return false;
     }
     if (c.fault) return jfr_fail(d, &c, e);  // not possible: the pool was read this way before
     s->count = d->build.stack_count - s->first;
-    s->ready = true;
     return true;
+}
+
+// ---- classes as frames
+
+// As Java writes it: "byte[]" for "[B", "java/lang/String[]" for "[Ljava/lang/String;".
+static str class_name(struct arena *a, str name)
+{
+    static const struct {
+        char code;
+        str name;
+    } primitives[] = {{'Z', S_INIT("boolean")}, {'B', S_INIT("byte")},  {'C', S_INIT("char")},
+                      {'S', S_INIT("short")},   {'I', S_INIT("int")},   {'J', S_INIT("long")},
+                      {'F', S_INIT("float")},   {'D', S_INIT("double")}};
+    size_t depth = 0;
+    while (depth < name.n && depth < CLASS_DEPTH_MAX && name.p[depth] == '[')
+        depth++;
+    if (depth == 0) return name;
+    str of = str_slice(name, depth, name.n);
+    for (size_t i = 0; of.n == 1 && i < COUNT(primitives); i++) {
+        if (of.p[0] == primitives[i].code) of = primitives[i].name;
+    }
+    if (str_starts(of, S("L")) && str_ends(of, S(";"))) of = str_slice(of, 1, of.n - 1);
+    char *p = arena_new(a, of.n + 2 * depth);
+    if (!p) return (str){0};
+    if (of.n) memcpy(p, of.p, of.n);
+    for (size_t i = 0; i < 2 * depth; i++)
+        p[of.n + i] = i % 2 ? ']' : '[';
+    return str_make(p, of.n + 2 * depth);
+}
+
+uint32_t jfr_leaf_of(struct jfr *d, struct jfr_chunk *k, uint64_t class_id, bool *ok, err *e)
+{
+    uint32_t class = idmap_row(&k->pools.classes.rows, class_id);
+    if (class == MAP_NONE) return 0;
+    if (k->leaves[class]) return k->leaves[class];
+    bool there = false;
+    str name = symbol(d, k, k->pools.classes.entries[class].call.name, &there);
+    if (!there || name.n == 0) name = S(STACK_UNKNOWN_NAME);
+    name = class_name(d->a, name);
+    *ok = arena_ok(d->a, e);
+    uint32_t function = *ok ? jfr_build_function(&d->build, name, e) : MAP_NONE;
+    uint32_t row = function == MAP_NONE ? MAP_NONE : jfr_build_location(&d->build, function, 0, e);
+    *ok = row != MAP_NONE;
+    if (*ok) k->leaves[class] = row + 1;
+    return *ok ? row + 1 : 0;
 }

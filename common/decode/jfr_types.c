@@ -272,6 +272,8 @@ static enum jfr_slot slot_of(const struct making *m, str name)
         {S_INIT("spanName"), JFR_SPAN_NAME}, {S_INIT("samples"), JFR_SAMPLES},
         {S_INIT("type"), JFR_TYPE},          {S_INIT("name"), JFR_NAME},
         {S_INIT("frames"), JFR_FRAMES},      {S_INIT("string"), JFR_NAME},
+        {S_INIT("startTime"), JFR_START},    {S_INIT("id"), JFR_ID},
+        {S_INIT("objectClass"), JFR_OBJECT},
     };
     const struct inner *x = &m->open[m->depth - 1];
     if (x->frame) {

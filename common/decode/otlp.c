@@ -268,8 +268,8 @@ static bool add_base(struct otlp *d, str message, err *e)
         return true;
     }
     if (b->n == OTLP_LABELS_MAX) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "resource and scope have more than %d attributes",
-                       OTLP_LABELS_MAX);
+        b->surplus++;
+        return true;
     }
     if (!arena_grow(&b->memory, &b->v, &b->cap, b->n + 1, sizeof *b->v)) {
         return arena_fail(&b->memory, e);
@@ -299,7 +299,7 @@ static bool read_base(struct otlp *d, err *e)
     if (!b->has_resource) {
         arena_release(&b->memory);
         b->v = NULL;
-        b->n = b->cap = 0;
+        b->n = b->cap = b->surplus = 0;
         if (!add_bases(d, b->resource, 1, e)) return err_wrap(e, "Resource");
         b->of_resource = b->n;
         b->has_resource = true;
@@ -371,7 +371,10 @@ static bool make_type(const struct otlp *d, struct profile *p, str *name, int64_
         p->period = h->period;
         p->period_type = period;
     }
-    *name = p->period_type.type;
+    // async-profiler and probes of the eBPF profiler name no period; Pyroscope refuses these for
+    // want of a name.
+    bool by_type = d->o.name_of_type && p->period_type.type.n == 0;
+    *name = by_type ? t->type : p->period_type.type;
     if (is_type(t, "samples", "count") && is_type(&p->period_type, "cpu", "nanoseconds")) {
         *name = S("process_cpu");
         *t = p->period_type;
@@ -431,7 +434,7 @@ static bool find_foreign(struct otlp *d, err *e)
 }
 
 // Reads the next sample of the service at hand to d->sample; *end if there is none.
-static bool next_sample(struct otlp *d, bool *end, err *e)
+static bool any_sample(struct otlp *d, bool *end, err *e)
 {
     uint32_t service = 0;
     *end = false;
@@ -447,6 +450,30 @@ static bool next_sample(struct otlp *d, bool *end, err *e)
     if (!more) return pb_done(&d->samples, e);
     struct pb_reader r = pb_reader(str_slice(d->all, d->foreign[d->foreign_at++].at, d->all.n));
     return pb_next(&r) && otlp_read_sample(d, r.bytes, &d->head, e);
+}
+
+// Values without timestamps are a total, timestamps without values are counted. In 1.7 the eBPF
+// profiler sent one value for all timestamps.
+static bool contradicts(const struct otlp *d)
+{
+    const struct otlp_sample *s = &d->sample;
+    if (s->value_count == 0 || s->stamps == 0 || s->value_count == s->stamps) return false;
+    return d->layout != OTLP_1_7 || (s->value_count > 1 && d->head.type_count == 1);
+}
+
+// As any_sample, without samples that contradict themselves.
+static bool next_sample(struct otlp *d, bool *end, err *e)
+{
+    for (;;) {
+        if (!any_sample(d, end, e)) return false;
+        if (*end || !contradicts(d)) return true;
+        if (d->bad_samples++) continue;
+        err_set(&d->bad, ERR_INVALID_ARGUMENT,
+                "profile %zu has a sample of stack %llu with %llu values and %llu timestamps, "
+                "which contradict each other",
+                d->number, (unsigned long long)d->sample.stack,
+                (unsigned long long)d->sample.value_count, (unsigned long long)d->sample.stamps);
+    }
 }
 
 static void first_service(struct otlp *d)
@@ -497,6 +524,13 @@ static bool make_part(struct otlp *d, struct arena *scratch, struct otlp_profile
     otlp_part_end(&x);
     if (!ok) return false;
     if (end) go_on(d);
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, d->base.surplus);
+    losses_add(&p->losses, LOSS_BAD_SAMPLE, p->sample_count ? d->bad_samples : 0);
+    if (p->sample_count) {
+        out->bad = d->bad;
+        d->bad_samples = 0;
+        d->bad = (err){0};
+    }
     p->time_ns = d->head.time_ns;
     p->duration_ns = d->head.duration_ns ? d->head.duration_ns : DURATION_NS;
     p->string_count = d->tables[OTLP_STRINGS].n;
@@ -512,6 +546,8 @@ static bool next_with_samples(struct otlp *d, bool *end, err *e)
         if (!otlp_read_head(d, d->message, &d->head, e)) return false;
     } while (d->head.samples == 0);
     d->number = d->number_next++;
+    d->bad_samples = 0;
+    d->bad = (err){0};
     d->type = 0;
     first_service(d);
     return find_foreign(d, e);
@@ -526,7 +562,9 @@ enum otlp_step otlp_next(struct otlp *d, struct arena *scratch, struct otlp_prof
         *out = (struct otlp_profile){.message = d->message, .number = d->number};
         if (ok && make_part(d, scratch, out, e)) {
             if (out->profile.sample_count) return OTLP_PROFILE;
-            continue;  // all samples of the resource's service are those of others
+            // All samples of the resource's service are those of others, or contradict themselves.
+            if (d->message.n || d->bad_samples == 0) continue;
+            *e = d->bad;
         }
         d->message = (str){0};
         return OTLP_REFUSED;

@@ -33,6 +33,8 @@ struct otlp_profile {
     labels labels;           // unsorted, names unique; with __name__ and service_name
     str message;             // the bytes of the message Profile; with JSON, of its protobuf
     size_t number;           // of that message in the request, from 0
+    err bad;                 // what is wrong with the first sample that was left out; its code is
+                             // ERR_OK if none was. profile.losses counts them (LOSS_BAD_SAMPLE)
 };
 
 enum otlp_step {
@@ -57,7 +59,10 @@ bool otlp_open_json(struct arena *a, str text, const struct decode_options *o, s
 // JSON as protobuf, in memory of `a`.
 bool otlp_from_json(struct arena *a, str text, str *out, err *e) MUST_CHECK;
 
-// The next part, in memory of `scratch`. Values and timestamps of a sample become its total.
+// The next part, in memory of `scratch`. Values and timestamps of a sample become its total. A
+// sample with both is left out if it has not as many of one as of the other, as nobody can say then
+// which counts. What a sample names and the dictionary does not have is STACK_UNKNOWN_NAME, or left
+// out of the frame.
 // Strings are not checked to be UTF-8 (validate_text). *out has its number in each case but the
 // end's.
 enum otlp_step otlp_next(struct otlp *d, struct arena *scratch, struct otlp_profile *out, err *e);

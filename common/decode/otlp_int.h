@@ -50,6 +50,7 @@ struct otlp_sample {
     int64_t sum;
     int64_t values[OTLP_TYPES_MAX];  // the first ones
     size_t attribute_count;
+    size_t attribute_surplus;  // beyond OTLP_LABELS_MAX, left out
     uint32_t attributes[OTLP_LABELS_MAX];
 };
 
@@ -74,6 +75,7 @@ struct otlp_base {
     size_t n;
     size_t cap;
     size_t of_resource;  // the first ones; those of the scope follow
+    size_t surplus;      // beyond OTLP_LABELS_MAX, left out
     bool has_resource;   // they are read
     bool has_scope;
 };
@@ -117,7 +119,9 @@ struct otlp {
     size_t foreign_count;
     size_t foreign_cap;
     size_t foreign_at;
-    uint32_t service;  // whose samples are read: 0 is that of the resource
+    uint32_t service;    // whose samples are read: 0 is that of the resource
+    size_t bad_samples;  // of the message at hand, since a part told them
+    err bad;             // says what is wrong with the first
 };
 
 // A message of the dictionary, and a string, by an index that may be out of range.
@@ -150,7 +154,11 @@ struct otlp_part {
     uint32_t *locations;  // of each row of the part: its row in the dictionary
     uint32_t *functions;
     uint32_t *mappings;
-    int64_t scale;  // values are multiplied by it
+    int64_t scale;              // values are multiplied by it
+    bool *unknown;              // of each location: something of it is not in the dictionary
+    uint32_t unknown_function;  // rows + 1 of STACK_UNKNOWN_NAME; 0 = not made yet
+    uint32_t unknown_location;
+    bool odd;  // of the location that is being read
     // Attributes and link of the sample before, whose labels may be used again.
     uint32_t last[OTLP_LABELS_MAX];
     size_t last_count;
@@ -158,7 +166,7 @@ struct otlp_part {
     size_t location_cap, location_of_cap;
     size_t function_cap, function_of_cap;
     size_t mapping_cap, mapping_of_cap;
-    size_t line_cap, sample_cap, value_cap, stack_cap, label_cap;
+    size_t line_cap, sample_cap, value_cap, stack_cap, label_cap, unknown_cap;
 };
 
 // Adds d->sample. False at a failure. otlp_part_end must follow in either case.

@@ -6,10 +6,12 @@
 #include "decode/otlp_int.h"
 #include "decode/quick.h"
 #include "decode/symbol.h"
+#include "model/marks.h"
 #include "model/symbols.h"
 
-#define TRACE_BYTES 16
-#define SPAN_BYTES  8
+#define NOT_IN_TABLE UINT32_MAX  // where a row comes from that is not the dictionary's
+#define TRACE_BYTES  16
+#define SPAN_BYTES   8
 
 // May quick.h read this message of the request?
 static bool has_slack(const struct otlp *d, str message)
@@ -36,10 +38,14 @@ static bool full(const struct otlp_part *x, err *e)
     (arena_grow((x)->a, &(rows), &(cap), (size_t)(count) + 1, sizeof *(rows)) && \
      arena_grow((x)->a, &(from), &(from_cap), (size_t)(count) + 1, sizeof *(from)))
 
-static bool text(const struct otlp_part *x, uint64_t idx, str *s, err *e)
+static bool text(struct otlp_part *x, uint64_t idx, str *s, err *e)
 {
     // Index 0 means that there is none, whether the table has its row or not.
     if (idx == 0 && x->d->tables[OTLP_STRINGS].n == 0) return true;
+    if (idx >= x->d->tables[OTLP_STRINGS].n) {
+        x->odd = true;
+        return true;
+    }
     if (!otlp_string(x->d, idx, s, e)) return false;
     *s = symbol_cut(*s, x->d->o.symbol_max);
     if (x->p->language_hint.n == 0 && decode_language(*s).n) x->p->language_hint = *s;
@@ -93,7 +99,8 @@ static bool mapping_of(struct otlp_part *x, uint64_t idx, bool named, uint32_t *
     struct otlp *d = x->d;
     struct profile *p = x->p;
     str row = {0};
-    if (idx == 0 && d->tables[OTLP_MAPPINGS].n == 0) {
+    if (idx >= d->tables[OTLP_MAPPINGS].n) {
+        x->odd |= idx != 0;
         *out = PROFILE_NONE;
         return true;
     }
@@ -158,6 +165,35 @@ static bool function_of(struct otlp_part *x, uint64_t idx, uint32_t *out, err *e
     return true;
 }
 
+// The row of a function that stands for one that is not in the dictionary.
+static bool unknown_function(struct otlp_part *x, uint32_t *out, err *e)
+{
+    struct profile *p = x->p;
+    if (x->unknown_function == 0) {
+        if (!ROW(x, p->functions, p->function_count, x->function_cap, x->functions,
+                 x->function_of_cap)) {
+            return full(x, e);
+        }
+        x->functions[p->function_count] = NOT_IN_TABLE;
+        p->functions[p->function_count] = (struct profile_function){.name = S(STACK_UNKNOWN_NAME)};
+        x->unknown_function = ++p->function_count;
+    }
+    *out = x->unknown_function - 1;
+    return true;
+}
+
+static bool put_line(struct otlp_part *x, struct profile_line line, struct profile_location *l,
+                     err *e)
+{
+    struct profile *p = x->p;
+    if (!arena_grow(x->a, &p->lines, &x->line_cap, (size_t)p->line_count + 1, sizeof *p->lines)) {
+        return full(x, e);
+    }
+    p->lines[p->line_count++] = line;
+    l->line_count++;
+    return true;
+}
+
 static bool add_line(struct otlp_part *x, str message, struct profile_location *l, err *e)
 {
     struct profile *p = x->p;
@@ -175,18 +211,25 @@ static bool add_line(struct otlp_part *x, str message, struct profile_location *
         if (r.field == 1) function = r.number;
         if (r.field == 2) line.line = (int64_t)r.number;
     }
-    if (!pb_done(&r, e) || !function_of(x, function, &line.function, e)) return false;
+    if (!pb_done(&r, e)) return false;
+    if (function >= x->d->tables[OTLP_FUNCTIONS].n) {
+        x->odd = true;  // the frame has its address, or is unknown
+        return true;
+    }
+    if (!function_of(x, function, &line.function, e)) return false;
     // The zero value of the table: there is no function, so the frame has its address only.
     if (function == 0 && p->functions[line.function].name.n == 0) return true;
-    if (!arena_grow(x->a, &p->lines, &x->line_cap, (size_t)p->line_count + 1, sizeof *p->lines)) {
-        return full(x, e);
-    }
-    p->lines[p->line_count++] = line;
-    l->line_count++;
-    return true;
+    return put_line(x, line, l, e);
 }
 
 // ---- locations
+
+// A location that has lost its lines, and has no address, is unknown.
+static bool add_unknown_line(struct otlp_part *x, struct profile_location *l, err *e)
+{
+    struct profile_line line = {0};
+    return unknown_function(x, &line.function, e) && put_line(x, line, l, e);
+}
 
 static bool read_location(struct otlp_part *x, str row, struct profile_location *l, err *e)
 {
@@ -197,7 +240,39 @@ static bool read_location(struct otlp_part *x, str row, struct profile_location 
         if (r.field == 2 && r.type == PB_VARINT) l->address = r.number;
         if (r.field == 3 && r.type == PB_BYTES && !add_line(x, r.bytes, l, e)) return false;
     }
-    return pb_done(&r, e) && mapping_of(x, mapping, l->line_count > 0, &l->mapping, e);
+    if (!pb_done(&r, e)) return false;
+    if (x->odd && l->line_count == 0 && l->address == 0 && !add_unknown_line(x, l, e)) return false;
+    return mapping_of(x, mapping, l->line_count > 0, &l->mapping, e);
+}
+
+// A row for a location; *unknown is its mark.
+static bool put_location(struct otlp_part *x, const struct profile_location *l, uint32_t from,
+                         err *e)
+{
+    struct profile *p = x->p;
+    if (!ROW(x, p->locations, p->location_count, x->location_cap, x->locations,
+             x->location_of_cap) ||
+        !arena_grow(x->a, &x->unknown, &x->unknown_cap, (size_t)p->location_count + 1,
+                    sizeof *x->unknown)) {
+        return full(x, e);
+    }
+    x->locations[p->location_count] = from;
+    x->unknown[p->location_count] = x->odd;
+    p->locations[p->location_count++] = *l;
+    return true;
+}
+
+// The row + 1 of a location that stands for those that are not in the dictionary.
+static bool unknown_location(struct otlp_part *x, uint32_t *out, err *e)
+{
+    if (x->unknown_location == 0) {
+        struct profile_location l = {.mapping = PROFILE_NONE, .first_line = x->p->line_count};
+        x->odd = true;
+        if (!add_unknown_line(x, &l, e) || !put_location(x, &l, NOT_IN_TABLE, e)) return false;
+        x->unknown_location = x->p->location_count;
+    }
+    *out = x->unknown_location;
+    return true;
 }
 
 // The row + 1 of a location that is not in the part yet.
@@ -207,13 +282,12 @@ static bool location_of(struct otlp_part *x, uint64_t idx, uint32_t *out, err *e
     struct profile *p = x->p;
     str row = {0};
     struct profile_location l = {.first_line = p->line_count};
-    if (!otlp_row(d, OTLP_LOCATIONS, idx, &row, e) || !read_location(x, row, &l, e)) return false;
-    if (!ROW(x, p->locations, p->location_count, x->location_cap, x->locations,
-             x->location_of_cap)) {
-        return full(x, e);
+    x->odd = false;
+    if (idx >= d->tables[OTLP_LOCATIONS].n) return unknown_location(x, out, e);
+    if (!otlp_row(d, OTLP_LOCATIONS, idx, &row, e) || !read_location(x, row, &l, e) ||
+        !put_location(x, &l, (uint32_t)idx, e)) {
+        return false;
     }
-    x->locations[p->location_count] = (uint32_t)idx;
-    p->locations[p->location_count++] = l;
     *out = d->location_rows[idx] = p->location_count;
     return true;
 }
@@ -362,6 +436,15 @@ static bool value_of(const struct otlp_part *x, const struct otlp_sample *s, int
     return fits || err_set(e, ERR_INVALID_ARGUMENT, "the value of a sample exceeds 64 bits");
 }
 
+static void count_unknown(struct otlp_part *x, const struct profile_sample *s)
+{
+    struct profile *p = x->p;
+    bool unknown = false;
+    for (uint32_t i = 0; i < s->location_count; i++)
+        unknown |= x->unknown[p->stack_locations[s->first_location + i]];
+    losses_add(&p->losses, LOSS_UNKNOWN_FRAME, unknown);
+}
+
 bool otlp_part_add(struct otlp_part *x, err *e)
 {
     struct profile *p = x->p;
@@ -370,6 +453,8 @@ bool otlp_part_add(struct otlp_part *x, err *e)
     int64_t value = 0;
     if (!value_of(x, s, &value, e) || !add_stack(x, s, e)) return false;
     to.location_count = p->stack_location_count - to.first_location;
+    count_unknown(x, &to);
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, s->attribute_surplus);
     if (!add_labels(x, s, &to, e)) return false;
     size_t n = (size_t)p->sample_count + 1;
     if (!arena_grow(x->a, &p->samples, &x->sample_cap, n, sizeof *p->samples) ||
@@ -384,10 +469,12 @@ bool otlp_part_add(struct otlp_part *x, err *e)
 void otlp_part_end(struct otlp_part *x)
 {
     const struct profile *p = x->p;
-    for (uint32_t i = 0; i < p->location_count; i++)
-        x->d->location_rows[x->locations[i]] = 0;
-    for (uint32_t i = 0; i < p->function_count; i++)
-        x->d->function_rows[x->functions[i]] = 0;
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        if (x->locations[i] != NOT_IN_TABLE) x->d->location_rows[x->locations[i]] = 0;
+    }
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        if (x->functions[i] != NOT_IN_TABLE) x->d->function_rows[x->functions[i]] = 0;
+    }
     for (uint32_t i = 0; i < p->mapping_count; i++)
         x->d->mapping_rows[x->mappings[i]] = 0;
 }

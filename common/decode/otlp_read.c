@@ -150,8 +150,8 @@ static bool add_attributes(const struct otlp *d, struct pb_reader *r, struct otl
     while (pb_packed_next(r, &at, &v)) {
         if (!check_index(d, OTLP_ATTRIBUTES, v, e)) return false;
         if (s->attribute_count == OTLP_LABELS_MAX) {
-            return err_set(e, ERR_INVALID_ARGUMENT, "a sample has more than %d attributes",
-                           OTLP_LABELS_MAX);
+            s->attribute_surplus++;
+            continue;
         }
         s->attributes[s->attribute_count++] = (uint32_t)v;
     }
@@ -182,7 +182,7 @@ bool otlp_read_sample(struct otlp *d, str message, const struct otlp_head *h, er
     struct otlp_sample *s = &d->sample;
     s->stack = s->length = s->link = s->stamps = s->value_count = 0;
     s->sum = 0;
-    s->attribute_count = 0;
+    s->attribute_count = s->attribute_surplus = 0;
     struct pb_reader r = pb_reader(message);
     while (pb_next(&r)) {
         bool fits = true;

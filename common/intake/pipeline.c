@@ -4,6 +4,7 @@
 // it).
 #include "intake/pipeline.h"
 
+#include "intake/mend.h"
 #include "intake/normalise.h"
 #include "intake/tenant_rules.h"
 #include "intake/text.h"
@@ -169,7 +170,8 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
 {
     if (!check_time(scratch, p, ls, why, e)) return false;
     if (!validate_profile(scratch, p, ls, in->limits, in->now_ns, why, e)) return false;
-    return !text || validate_text(p, why, e);
+    bool unread = text || p->losses.count[LOSS_BAD_TEXT];
+    return !unread || validate_text(scratch, p, in->limits, why, e);
 }
 
 // Runs after the checks, so that limits count what was sent.
@@ -199,18 +201,31 @@ static label *annotations(struct pipeline *in, const struct admission_pass *how)
 struct finishing {
     const struct limits *limits;
     enum discard_reason *why;
+    labels own;        // of the profile, without those of its samples
+    uint32_t surplus;  // labels that one of the groups has lost
 };
+
+// Surplus labels go before the others are checked.
+static bool shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
+{
+    if (f->limits->refuses_faulty) return true;
+    label *v = ARENA_ARRAY(a, label, ls->n);
+    if (!v) return arena_fail(a, e);
+    uint32_t n = mend_series_labels(f->own, ls, v, f->limits);
+    f->surplus = MAX(f->surplus, n);
+    return true;
+}
 
 // Gives a group its final labels: the tenant's relabelling rules run, then the result is validated.
 static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
 {
-    const struct finishing *f = arg;
+    struct finishing *f = arg;
     const struct relabel_rules *rules = f->limits->relabel;
     if (rules && !relabel_run(a, rules, *ls, ls, keep, e)) {
         if (e->code == ERR_INVALID_ARGUMENT) *f->why = DISCARD_LABEL_VALUE_TOO_LONG;
         return false;
     }
-    return !*keep || validate_labels(a, ls, f->limits, f->why, e);
+    return !*keep || (shorten(f, a, ls, e) && validate_labels(a, ls, f->limits, f->why, e));
 }
 
 // Counts samples that rules dropped, as their share of the profile's bytes.
@@ -223,6 +238,14 @@ static void count_dropped(struct pipeline *in, const struct profile *p, const st
     lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, share);
     // A profile that is stored in part counts with its bytes only.
     if (split->group_count > 0) in->discards.profiles[DISCARD_DROPPED_BY_RELABEL_RULES]--;
+}
+
+// Notes what decoder and limits left out or mended of a profile that was taken.
+static void note_losses(struct pipeline *in, const struct profile *p)
+{
+    if (!losses_any(&p->losses)) return;
+    if (!losses_any(&in->losses)) in->losses_service = in->service;
+    losses_merge(&in->losses, &p->losses);
 }
 
 static bool run_profile(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
@@ -239,7 +262,9 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     assert(in->received > 0);
     labels ls = with_service(scratch, item);
     struct admission_pass how;
-    if (!arena_ok(scratch, e) || !pass(in, p, ls, &how, why, e)) return false;
+    if (!arena_ok(scratch, e)) return false;
+    if (!in->limits->refuses_faulty && !mend_label_text(scratch, &ls, &p->losses, e)) return false;
+    if (!pass(in, p, ls, &how, why, e)) return false;
     if (how.dropped) {
         lose(in, DISCARD_DROPPED_BY_SAMPLING, p->encoded_bytes);
         return true;
@@ -248,17 +273,21 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     from.annotation_count = how.annotation_count;
     if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, why, e))
         return false;
-    if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
+    if (p->sample_count == 0) {  // nothing is left: accepted, not stored
+        note_losses(in, p);
+        return true;
+    }
     // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
-    struct finishing finishing = {in->limits, why};
+    struct finishing finishing = {in->limits, why, ls, 0};
     struct split split = {0};
     if (!split_profile(scratch, p, ls, &(struct split_finish){finish, &finishing}, &split, e)) {
         return false;
     }
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, finishing.surplus);
     count_dropped(in, p, &split);
-    if (split.group_count == 0) return true;
-    *why = DISCARD_MALFORMED_PROFILE;  // if a sum does not fit
+    if (split.group_count == 0) return true;  // told with the reason of the rules
+    *why = DISCARD_MALFORMED_PROFILE;         // if a sum does not fit
     if (!send_buffer_add(&in->out, scratch, p, &split, &from, e)) {
         in->exhausted |= e->code == ERR_RESOURCE_EXHAUSTED;
         return false;
@@ -266,6 +295,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     assert(!in->exhausted);
     in->stored++;
     in->cut += p->cut_count;
+    note_losses(in, p);
     return true;
 }
 

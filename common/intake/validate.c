@@ -4,6 +4,7 @@
 #include "intake/validate.h"
 
 #include "base/ulid.h"
+#include "intake/mend.h"
 #include "intake/text.h"
 #include "model/marks.h"
 #include "sys/clock.h"
@@ -68,32 +69,6 @@ static bool in_window(const struct checks *c, int64_t time_ns, const struct limi
                    bounded_above ? text_time(to, end) : "");
 }
 
-// Adds a location with the frame that ends cut stacks.
-static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
-{
-    struct profile_function *functions =
-        ARENA_ARRAY(a, struct profile_function, (size_t)p->function_count + 1);
-    struct profile_line *lines = ARENA_ARRAY(a, struct profile_line, (size_t)p->line_count + 1);
-    struct profile_location *locations =
-        ARENA_ARRAY(a, struct profile_location, (size_t)p->location_count + 1);
-    if (!functions || !lines || !locations) return false;
-    if (p->function_count) memcpy(functions, p->functions, p->function_count * sizeof *functions);
-    if (p->line_count) memcpy(lines, p->lines, p->line_count * sizeof *lines);
-    if (p->location_count) memcpy(locations, p->locations, p->location_count * sizeof *locations);
-    // Copies, because the decoder's arrays have no room for one more row.
-    str name = S(STACK_CUT_NAME);
-    functions[p->function_count] = (struct profile_function){.name = name, .system_name = name};
-    lines[p->line_count] = (struct profile_line){.function = p->function_count++};
-    locations[p->location_count] = (struct profile_location){.mapping = PROFILE_NONE,
-                                                             .first_line = p->line_count++,
-                                                             .line_count = 1};
-    *location = p->location_count++;
-    p->functions = functions;
-    p->lines = lines;
-    p->locations = locations;
-    return true;
-}
-
 // A stack that is too deep keeps `depth` locations at the root side and ends in the mark. The mark
 // is written over the last location that was cut, which is safe because stacks of samples do not
 // share memory.
@@ -104,7 +79,7 @@ static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *
         struct profile_sample *s = &p->samples[i];
         if (s->location_count <= depth) continue;
         assert(s->first_location + (size_t)s->location_count <= p->stack_location_count);
-        if (p->cut_count++ == 0 && !add_mark(a, p, &mark)) return arena_fail(a, e);
+        if (p->cut_count++ == 0 && !mend_add_mark(a, p, S(STACK_CUT_NAME), &mark, e)) return false;
         s->first_location += s->location_count - depth - 1;  // the leaf is first
         s->location_count = depth + 1;
         assert(s->first_location < p->stack_location_count);
@@ -113,7 +88,8 @@ static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *
     return true;
 }
 
-static bool samples_fit(const struct checks *c, struct profile *p, const struct limits *l)
+// As Pyroscope does, where faulty_profiles says so.
+static bool refuse_samples(const struct checks *c, const struct profile *p, const struct limits *l)
 {
     if (over(p->sample_count, l->max_profile_stacktrace_samples)) {
         return refuse_limit(c, DISCARD_SAMPLES_LIMIT, "samples count limit",
@@ -128,8 +104,19 @@ static bool samples_fit(const struct checks *c, struct profile *p, const struct 
                                 l->max_profile_stacktrace_sample_labels);
         }
     }
-    // A profile with too many samples is refused, one with deep stacks is stored with cut ones:
-    // that loses no value, and agents cannot help how deep a program recurses.
+    return true;
+}
+
+static bool samples_fit(const struct checks *c, struct profile *p, const struct limits *l)
+{
+    if (l->refuses_faulty) {
+        if (!refuse_samples(c, p, l)) return false;
+    } else {
+        mend_sample_labels(p, l);
+        if (!mend_samples(c->a, p, l, c->e)) return false;
+    }
+    // Pyroscope cuts deep stacks too: that loses no value, and agents cannot help how deep a
+    // program recurses.
     int64_t depth = l->max_profile_stacktrace_depth;
     bool any_depth = depth <= 0 || depth >= UINT32_MAX;
     return any_depth || cut_stacks(c->a, p, (uint32_t)depth, c->e);
@@ -166,7 +153,7 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
     return true;
 }
 
-bool validate_text(const struct profile *p, enum discard_reason *why, err *e)
+static bool refuse_text(const struct profile *p, enum discard_reason *why, err *e)
 {
     for (uint32_t i = 0; i < p->function_count; i++) {
         str name = p->functions[i].name;
@@ -178,6 +165,15 @@ bool validate_text(const struct profile *p, enum discard_reason *why, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "invalid utf8 string hex: %s", hex);
     }
     return true;
+}
+
+bool validate_text(struct arena *a, struct profile *p, const struct limits *l,
+                   enum discard_reason *why, err *e)
+{
+    if (!l->refuses_faulty) return mend_text(a, p, e);
+    // Some decoders mend texts themselves.
+    if (p->losses.count[LOSS_BAD_TEXT]) return malformed(why, e, "invalid utf8 string");
+    return refuse_text(p, why, e);
 }
 
 // ---- labels
@@ -338,7 +334,7 @@ bool validate_labels(struct arena *a, labels *set, const struct limits *l, enum 
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "error at least one label pair is required per profile");
     }
-    if (over(ls.n, l->max_label_names_per_series)) {
+    if (l->refuses_faulty && over(ls.n, l->max_label_names_per_series)) {
         *why = DISCARD_MAX_LABEL_NAMES;
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "profile series '%s' has %zu label names; limit %lld", text_labels(a, ls),

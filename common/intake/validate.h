@@ -13,17 +13,20 @@
 #include "service/tenant.h"
 
 // Sets time_ns to now if the sender gave none. Cuts stacks that are too deep at the leaf side: they
-// end in the frame STACK_CUT_NAME (model/marks.h) and count in cut_count. `ls` is for messages; `a`
-// for their memory and that of the frame.
+// end in the frame STACK_CUT_NAME (model/marks.h) and count in cut_count. Too many samples, or
+// labels of one, are mended (mend.h) or refused, as the limit faulty_profiles says. `ls` is for
+// messages; `a` for their memory and for what is changed.
 bool validate_profile(struct arena *a, struct profile *p, labels ls, const struct limits *l,
                       int64_t now_ns, enum discard_reason *why, err *e) MUST_CHECK;
 
-// Checks the names of a text format for UTF-8, which its decoder does not.
-bool validate_text(const struct profile *p, enum discard_reason *why, err *e) MUST_CHECK;
+// Mends texts that are not UTF-8 (mend.h), or refuses them: of formats whose decoder checks none.
+bool validate_text(struct arena *a, struct profile *p, const struct limits *l,
+                   enum discard_reason *why, err *e) MUST_CHECK;
 
-// Checks a sorted label set, which is to be stored with the labels that storage adds. Unless
-// disable_label_sanitization is set, dots in names become '_' (*ls is then a sorted set in the
-// arena), and characters other than letters, digits and '_' are refused.
+// Checks a sorted label set (the number of labels only where faulty_profiles is refuse), which is
+// to be stored with the labels that storage adds. Unless disable_label_sanitization is set, dots in
+// names become '_' (*ls is then a sorted set in the arena), and characters other than letters,
+// digits and '_' are refused.
 bool validate_labels(struct arena *a, labels *ls, const struct limits *l, enum discard_reason *why,
                      err *e) MUST_CHECK;
 

@@ -36,6 +36,14 @@ bool loss_is_stored(enum loss why)
     return loss_row_of(why)->stored;
 }
 
+bool losses_any(const struct losses *l)
+{
+    for (size_t i = 0; i < LOSS_COUNT; i++) {
+        if (l->count[i]) return true;
+    }
+    return false;
+}
+
 void losses_merge(struct losses *to, const struct losses *from)
 {
     for (size_t i = 0; i < LOSS_COUNT; i++)

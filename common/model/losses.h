@@ -57,5 +57,7 @@ static inline void losses_add(struct losses *l, enum loss why, uint64_t n)
     l->count[why] += n;
 }
 
+bool losses_any(const struct losses *l);
+
 // Adds the counts of one to those of another.
 void losses_merge(struct losses *to, const struct losses *from);

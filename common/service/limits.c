@@ -51,11 +51,20 @@ static const char *const without_effect[] = {
     NULL,
 };
 
+static bool limits_faulty(struct limits *l, err *e)
+{
+    l->refuses_faulty = strcmp(l->faulty_profiles, "refuse") == 0;
+    if (l->refuses_faulty || strcmp(l->faulty_profiles, "mend") == 0) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "faulty_profiles: \"%.64s\" is neither mend nor refuse",
+                   l->faulty_profiles);
+}
+
 // All trees of a limits struct, one call each.
 static bool limits_finish(void *to, struct arena *a, err *e)
 {
     struct limits *l = to;
-    return limits_relabel(l, a, e) && limits_ingest(l, a, e) && arena_ok(a, e);
+    return limits_faulty(l, e) && limits_relabel(l, a, e) && limits_ingest(l, a, e) &&
+           arena_ok(a, e);
 }
 
 const struct config_section limits_section = {

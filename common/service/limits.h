@@ -66,6 +66,7 @@ struct limits {
     const struct relabel_rules *relabel_types;  // of sample types; both NULL before limits_finish
     const struct relabelling *relabelling;      // what these two were made of
     struct usage_groups usage_groups;
+    bool refuses_faulty;        // faulty_profiles is refuse
     const struct quota *quota;  // NULL: none
     struct sampling sampling;
 };

@@ -429,6 +429,7 @@ bool cli_call_wait(struct cli *c, struct cli_call *call, str *body, err *e)
         // Copied out for callers that retry; of a broken call they stay empty.
         call->status = h->status;
         call->retry_after = http_headers_get(&h->answer_headers, "retry-after");
+        call->discarded = http_headers_get(&h->answer_headers, "flametree-discarded");
         *body = buf_view(&h->answer);
         ok = inflate(c, call, body, e) && (h->status == 200 || refuse(c, call, *body, e));
     }

@@ -31,6 +31,7 @@ struct cli_call {
     struct buf inflated;
     unsigned status;  // after the wait; 0 without an answer
     str retry_after;  // of the answer, seconds; or empty
+    str discarded;    // of the answer to a push: parts that were left out or mended; or empty
     const char *path;
 };
 

@@ -120,7 +120,7 @@ bool cli_otlp_make(struct arena *a, const struct upload_options *o, str bytes, s
     return ok && arena_ok(a, e) && buf_ok(&out->body, e);
 }
 
-bool cli_otlp_accepted(str answer, err *e)
+bool cli_otlp_accepted(str answer, str *note, err *e)
 {
     uint64_t refused = 0;
     str why = {0};
@@ -133,7 +133,10 @@ bool cli_otlp_accepted(str answer, err *e)
             if (partial.field == 2 && partial.type == PB_BYTES) why = partial.bytes;
         }
     }
-    if (refused == 0) return pb_done(&r, e);
+    if (refused == 0) {
+        *note = why;
+        return pb_done(&r, e);
+    }
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "the others are stored, but %llu of its profiles were refused: %.*s",
                    (unsigned long long)refused, STR(why));

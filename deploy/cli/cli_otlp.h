@@ -11,8 +11,9 @@
 bool cli_otlp_is(str bytes);
 
 // Does the answer to the request, ExportProfilesServiceResponse, say that all was stored? Otherwise
-// fails with invalid_argument, how many profiles were refused, and why.
-bool cli_otlp_accepted(str answer, err *e) MUST_CHECK;
+// fails with invalid_argument, how many profiles were refused, and why. *note borrows from the
+// answer: what was left out or mended of what is stored; or empty.
+bool cli_otlp_accepted(str answer, str *note, err *e) MUST_CHECK;
 
 // Fails as upload_make does; `bytes` may be JSON. out->body becomes the request.
 bool cli_otlp_make(struct arena *a, const struct upload_options *o, str bytes, struct upload *out,

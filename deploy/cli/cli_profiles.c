@@ -164,14 +164,13 @@ static bool is_text(enum upload_format f)
 }
 
 // Finds the format, if it is not given; decodes, and adds the time of counts.
-static bool decode_any(struct arena *a, struct profiles *p, str bytes, struct decode_options *how,
-                       bool rate_given, const str **names, err *e)
+static bool decode_any(struct arena *a, struct profiles *p, str bytes,
+                       const struct decode_options *how, const str **names, err *e)
 {
     str plain = bytes;
     if (p->format == UPLOAD_AUTO &&
         (!decode_plain(a, bytes, &plain, e) || !upload_detect(plain, &p->format, e)))
         return false;
-    if (!rate_given && p->format != UPLOAD_JFR) how->sample_rate = 0;
     if (!decode(a, p, plain, how, names, e)) return false;
     for (size_t i = 0; is_text(p->format) && i < p->decoded.count; i++) {
         if (!add_time(a, &p->decoded.profiles[i], e)) return false;
@@ -184,7 +183,7 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
 {
     // As far as it can be understood: nobody sends it again if it is refused here.
     struct decode_options how = {.inflated_max = FILE_MAX,
-                                 .sample_rate = (int64_t)o->sample_rate,
+                                 .sample_rate = o->rate_given ? (int64_t)o->sample_rate : 0,
                                  .repair_zero_function_ids = true};
     const str *names = NULL;
     *out = (struct profiles){.format = o->format};
@@ -199,8 +198,7 @@ bool profiles_read(struct arena *a, const char *path, const struct profiles_opti
         if (!compress_gunzip(bytes, &out->plain, e)) return err_wrap(e, "%s", path);
         bytes = buf_view(&out->plain);
     }
-    return (decode_any(a, out, bytes, &how, o->rate_given, &names, e) &&
-            list_types(a, out, names, e)) ||
+    return (decode_any(a, out, bytes, &how, &names, e) && list_types(a, out, names, e)) ||
            err_wrap(e, "%s", path);
 }
 

@@ -121,6 +121,16 @@ static void complain(struct push *p, const struct slot *s, const err *e)
     p->failed++;
 }
 
+// Of what was stored: what the server left out or mended, in its words, before the call is
+// released.
+static void push_note(struct push *p, const struct slot *s, str note)
+{
+    if (note.n == 0) return;
+    erase(p);
+    cli_say(p->c, "%s: stored, with parts left out or mended: %.*s",
+            strcmp(s->file, "-") == 0 ? "standard input" : s->file, STR(note));
+}
+
 static void start(struct push *p, struct slot *s, const char *file)
 {
     assert(!s->started && p->done <= p->files.n);  // its last file was finished
@@ -165,7 +175,9 @@ static void finish(struct push *p, struct slot *s)
         ok = cli_call_wait(c, &s->call, &body, &e);
         bool again = !ok && attempt < p->retries && cli_may_pass(&s->call, &e);
         int64_t pause = again ? cli_pause_of(&s->call, attempt) : 0;
-        if (ok && s->upload.format == UPLOAD_OTLP) ok = cli_otlp_accepted(body, &e);
+        str note = ok ? s->call.discarded : (str){0};
+        if (ok && s->upload.format == UPLOAD_OTLP) ok = cli_otlp_accepted(body, &note, &e);
+        if (ok) push_note(p, s, note);
         cli_call_release(&s->call);  // after cli_may_pass and cli_pause_of, which read the answer
         if (!again) break;
         c->hint[0] = '\0';

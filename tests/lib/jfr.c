@@ -45,7 +45,24 @@ const struct jw_class jw_classes[JW_CLASSES] = {
       {"stackTrace", JW_STACK, JW_POOL}}},
     {JW_SETTING,
      "jdk.ActiveSetting",
-     {{"name", JW_STRING, JW_PLAIN}, {"value", JW_STRING, JW_PLAIN}}},
+     {{"name", JW_STRING, JW_PLAIN},
+      {"value", JW_STRING, JW_PLAIN},
+      {"startTime", JW_LONG, JW_PLAIN},
+      {"id", JW_LONG, JW_PLAIN}}},
+    {JW_WALL,
+     "profiler.WallClockSample",
+     {{"startTime", JW_LONG, JW_PLAIN},
+      {"stackTrace", JW_STACK, JW_POOL},
+      {"state", JW_STATE, JW_POOL},
+      {"samples", JW_INT, JW_PLAIN}}},
+    {JW_ALLOC,
+     "jdk.ObjectAllocationSample",
+     {{"startTime", JW_LONG, JW_PLAIN},
+      {"stackTrace", JW_STACK, JW_POOL},
+      {"objectClass", JW_CLASS, JW_POOL},
+      {"weight", JW_LONG, JW_PLAIN}}},
+    {JW_RECORDING, "jdk.ActiveRecording", {{"startTime", JW_LONG, JW_PLAIN}}},
+    {JW_LOAD, "jdk.CPULoad", {{"startTime", JW_LONG, JW_PLAIN}}},
     {JW_OTHER, "acme.Happening", {{"thing", JW_THING, JW_PLAIN}}},
     {JW_THING,
      "acme.Thing",
@@ -312,12 +329,22 @@ void jw_pool(struct jw *w, uint64_t class_id, uint64_t n)
 void jw_sample(struct jw *w, const struct jw_hit *hit)
 {
     jw_event(w, JW_SAMPLE);
-    jw_long(w, 1000);
+    jw_long(w, hit->time ? hit->time : 1000);
     jw_long(w, hit->stack);
     jw_long(w, hit->state);
     jw_long(w, hit->context);
     jw_long(w, hit->span);
     jw_long(w, hit->span_name);
+    jw_close(w);
+}
+
+void jw_setting(struct jw *w, uint64_t time, uint64_t id, const char *name, const char *value)
+{
+    jw_event(w, JW_SETTING);
+    jw_text(w, name);
+    jw_text(w, value);
+    jw_long(w, time);
+    jw_long(w, id);
     jw_close(w);
 }
 

@@ -44,12 +44,16 @@ enum jw_id {
     JW_STATE,        // name: string
     JW_SAMPLE = 50,  // startTime: long, stackTrace, state, contextId, spanId, spanName: long
     JW_ENTER,        // startTime: long, duration: long, stackTrace
-    JW_SETTING,      // name: string, value: string
+    JW_SETTING,      // name: string, value: string, startTime: long, id: long
+    JW_WALL,         // startTime: long, stackTrace, state, samples: int
+    JW_ALLOC,        // startTime: long, stackTrace, objectClass: class, weight: long
+    JW_RECORDING,    // startTime: long
+    JW_LOAD,         // likewise
     JW_OTHER = 70,   // an event nobody knows; thing
     JW_THING         // a class nobody knows; text: string, float, double, shorts, flag: boolean
 };
 
-#define JW_CLASSES 18
+#define JW_CLASSES 22
 extern const struct jw_class jw_classes[JW_CLASSES];
 
 struct jw {
@@ -100,8 +104,12 @@ struct jw_hit {
     uint64_t context;
     uint64_t span;
     uint64_t span_name;
+    uint64_t time;  // 0: 1000
 };
 void jw_sample(struct jw *w, const struct jw_hit *hit);
+
+// A setting of the class with this number.
+void jw_setting(struct jw *w, uint64_t time, uint64_t id, const char *name, const char *value);
 
 // A checkpoint whose every entry names what comes after it: the stacks 1 = App.work at line 7,
 // called by App.main at line 3, and 2 = App.main; the states 1 = runnable, 2 = sleeping.

@@ -12,6 +12,8 @@ const struct limits stock_limits = {
     .max_profile_stacktrace_sample_labels = 100,
     .max_profile_stacktrace_depth = 1000,
     .max_profile_symbol_value_length = 65535,
+    .faulty_profiles = "refuse",
+    .refuses_faulty = true,
     .reject_older_than = INT64_C(3600) * 1000000000,
     .reject_newer_than = INT64_C(600) * 1000000000,
 };

@@ -328,6 +328,18 @@ def test_bad_files_of_other_tools(s, format, body, status, text):
     s.ingest(unique(), body, format=format).expect(status, text)
 
 
+BAD_TEXTS = [("perf", PERF.replace("work", "\x80").encode("latin-1")), ("perf", PERF.replace("a b", "a\x80").replace("work", "x").encode("latin-1")),
+             ("legacy", LEGACY.replace("main.wait", "\x80").encode("latin-1"))]
+
+
+@pytest.mark.parametrize("format, body", BAD_TEXTS)
+def test_names_that_are_no_utf8_are_mended_and_told(s, format, body):
+    service = unique()
+    assert s.ingest(service, body, format=format).expect(200).headers["Flametree-Discarded"].startswith("bad_text=")
+    text = json.dumps([s.series(service, "comm"), [sorted(s.stacks(service, type)) for type in s.types(service)]], ensure_ascii=False)
+    assert "\ufffd" in text, text
+
+
 def test_names_and_sizes_of_files_of_other_tools(s):
     s.ingest(unique() + ".gizmo", PERF.encode(), format="perf").expect(400, "unknown profile type: gizmo")
     dotted = unique() + ".gizmo"

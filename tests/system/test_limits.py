@@ -96,14 +96,14 @@ def test_a_signal_reads_the_files_at_once():
 
 def test_new_defaults_reach_tenants_with_overrides(tmp_path):
     settings = tmp_path / "settings.yaml"
-    settings.write_text("limits: {max_profile_stacktrace_samples: 5}\n")
+    settings.write_text("limits: {faulty_profiles: refuse, max_profile_stacktrace_samples: 5}\n")
     with Limited("overrides:\n  a: {max_label_name_length: 20}\n", period="1h") as f:
         f.stop()
         f.args[f.args.index(STOCK)] = str(settings)
         f.start()
         a = f.as_tenant("a")
         a.push(labels(), many(6)).expect(400, "limit: 5)")
-        settings.write_text("limits: {max_profile_stacktrace_samples: 6}\n")
+        settings.write_text("limits: {faulty_profiles: refuse, max_profile_stacktrace_samples: 6}\n")
         f.signal(signal.SIGHUP)
         await_("the new default", lambda: a.push(labels(), many(6)).status == 200)
         a.push(labels(**{"k" * 21: "v"}), many(1)).expect(400, "label name too long")

@@ -114,7 +114,7 @@ def refusals(f, tenant=None):
 
 @pytest.fixture(scope="module")
 def strict():
-    with Flametree("--auth.multitenancy_enabled", "true", "--limits.max_profile_stacktrace_samples", "2", "--limits.ingestion_body_limit_mb", "1") as f:
+    with Flametree("--auth.multitenancy_enabled", "true", "--limits.faulty_profiles", "refuse", "--limits.max_profile_stacktrace_samples", "2", "--limits.ingestion_body_limit_mb", "1") as f:
         yield f
 
 

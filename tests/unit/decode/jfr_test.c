@@ -78,8 +78,7 @@ static void in_both(void (*check)(struct jw *w))
 
 static const struct jw_hit hits[] = {{.stack = 1, .state = 1},
                                      {.stack = 2, .state = 1},
-                                     {.stack = 1, .state = 1},
-                                     {.stack = 1, .state = 2}};
+                                     {.stack = 1, .state = 1}};
 
 #define CHUNK_SAMPLES WORK " = 2\n" MAIN " = 1\n"
 
@@ -205,8 +204,8 @@ static void put_thing(struct jw *w)
     jw_byte(w, 1);
 }
 
-// An event without a class, one of a class that nobody knows, a pool of such a class, an event of
-// known class whose stack is not there, one with a value.
+// An event without a class, one of a class that nobody knows, a pool of such a class, events of a
+// known class whose stack or state is not there, one with a value.
 static void check_unknown(struct jw *w)
 {
     jw_begin(w);
@@ -237,15 +236,107 @@ static void check_unknown(struct jw *w)
     jw_metadata(w, jw_classes, JW_CLASSES);
     jw_end(w);
     expect(w,
-           "process_cpu cpu\nApp.behind:3;App.work:7 = 1\n"
+           "process_cpu cpu\nApp.behind:3;App.work:7 = 2\n[unknown]:0 = 1\n"
            "mutex contentions\nApp.behind:3 = 1 40\n",
            NULL);
 }
 
-static void what_nobody_knows_is_skipped(void **state)
+static void what_nobody_knows_is_skipped_unless_it_has_a_value(void **state)
 {
     (void)state;
     in_both(check_unknown);
+}
+
+// ---- what is not in the pools
+
+static void decode(const struct jw *w, const struct decode_options *o, struct arena *a,
+                   struct jfr_recording *r)
+{
+    arena_init(a, NULL, 1 << 20);
+    str guarded = str_make(tail_guard(w->out.p, w->out.n), w->out.n);
+    assert_ok(decode_jfr(a, guarded, (str){0}, o, r, NULL, e));
+}
+
+static void expect_options(const struct jw *w, const struct decode_options *o, const char *want,
+                           enum loss why, uint64_t n)
+{
+    struct arena a;
+    struct buf got;
+    struct jfr_recording r = {0};
+    uint64_t found = 0;
+    decode(w, o, &a, &r);
+    buf_init(&got, NULL, 1 << 16);
+    print(&r, &got);
+    if (!str_is(buf_view(&got), want)) fail_msg("got %.*s", STR(buf_view(&got)));
+    for (size_t i = 0; i < r.profiles.count; i++)
+        found += r.profiles.profiles[i].losses.count[why];
+    assert_int_equal(found, n);
+    buf_release(&got);
+    arena_release(&a);
+}
+
+// Two samples of App.work, one of a stack 0, two of a stack that no pool has.
+static void check_no_stack(struct jw *w)
+{
+    static const struct jw_hit some[] = {{.stack = 1, .state = 1},
+                                         {.stack = 0, .state = 1},
+                                         {.stack = 1, .state = 1},
+                                         {.stack = 99, .state = 1},
+                                         {.stack = 98, .state = 1, .context = 5}};
+    jw_chunk(w, some, COUNT(some));
+    expect_options(w, &options, "process_cpu cpu\n" WORK " = 2\n[unknown]:0 = 2\n[unknown]:0 = 1\n",
+                   LOSS_UNKNOWN_STACK, 3);
+}
+
+static void samples_without_a_stack_are_unknown(void **state)
+{
+    (void)state;
+    in_both(check_no_stack);
+}
+
+// A stack of a method that is not there, one whose class is not there, one without a name, and one
+// whose class has no name.
+static void check_no_frames(struct jw *w)
+{
+    static const uint64_t methods[][2] = {{301, 201}, {300, 299}, {302, 201}};
+    jw_begin(w);
+    jw_sample(w, &(struct jw_hit){.stack = 5, .state = 1});
+    jw_sample(w, &(struct jw_hit){.stack = 5, .state = 1});
+    jw_sample(w, &(struct jw_hit){.stack = 1, .state = 1});
+    size_t known = jw_app(w);
+    size_t odd = jw_checkpoint(w, 3);
+    jw_pool(w, JW_STACK, 1);
+    jw_long(w, 5);
+    jw_byte(w, 0);
+    jw_int(w, 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        jw_long(w, 600 + i);
+        jw_int(w, 1);
+    }
+    jw_pool(w, JW_METHOD, COUNT(methods));
+    for (uint64_t i = 0; i < COUNT(methods); i++) {
+        jw_long(w, 601 + i);
+        jw_long(w, methods[i][0]);
+        jw_long(w, methods[i][1]);
+    }
+    jw_pool(w, JW_CLASS, 1);
+    jw_long(w, 302);
+    jw_long(w, 298);
+    jw_close(w);
+    jw_link(w, odd, known);
+    jw_metadata(w, jw_classes, JW_CLASSES);
+    jw_end(w);
+    expect_options(
+        w, &options,
+        "process_cpu cpu\n[unknown].work:1;App.[unknown]:1;[unknown]:1;[unknown]:0 = 2\n" WORK
+        " = 1\n",
+        LOSS_UNKNOWN_FRAME, 2);
+}
+
+static void frames_that_are_not_in_the_pools_are_unknown(void **state)
+{
+    (void)state;
+    in_both(check_no_frames);
 }
 
 // ---- the agent's labels
@@ -316,7 +407,12 @@ static void check_labels(struct jw *w)
     }
     buf_clear(&labels);
     put_string(&labels, 1, "\xff");
-    expect_with(buf_view(&w->out), buf_view(&labels), NULL, "labels: string 1 is not UTF-8");
+    struct arena a;
+    struct jfr_recording r = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(decode_jfr(&a, buf_view(&w->out), buf_view(&labels), &options, &r, NULL, e));
+    assert_int_equal(r.profiles.profiles[0].losses.count[LOSS_BAD_TEXT], 1);
+    arena_release(&a);
     buf_release(&labels);
 }
 
@@ -618,7 +714,9 @@ int main(void)
         cmocka_unit_test(chunks_follow_each_other),
         cmocka_unit_test(checkpoints_are_a_chain),
         cmocka_unit_test(references_go_forward),
-        cmocka_unit_test(what_nobody_knows_is_skipped),
+        cmocka_unit_test(what_nobody_knows_is_skipped_unless_it_has_a_value),
+        cmocka_unit_test(samples_without_a_stack_are_unknown),
+        cmocka_unit_test(frames_that_are_not_in_the_pools_are_unknown),
         cmocka_unit_test(samples_have_the_labels_of_their_context),
         cmocka_unit_test(a_circle_of_checkpoints_ends),
         cmocka_unit_test(a_circle_of_references_ends),

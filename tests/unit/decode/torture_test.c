@@ -247,13 +247,11 @@ static void build_jfr(struct buf *b)
     jw_init(&w, true);
     for (int i = 0; i < 2; i++, w.compressed = false) {
         jw_begin(&w);
-        jw_event(&w, JW_SETTING);
-        jw_text(&w, "event");
-        jw_text(&w, "wall");
-        jw_close(&w);
+        jw_setting(&w, 1, JW_RECORDING, "event", "wall");
+        jw_sample(&w, &(struct jw_hit){.stack = 99, .state = 1});
         for (uint64_t k = 0; k < 100; k++) {
             uint64_t context = k % 3 ? k : 5;
-            jw_sample(&w, &(struct jw_hit){1 + k % 2, 1, context, k % 5, k % 7 ? 0 : 2});
+            jw_sample(&w, &(struct jw_hit){1 + k % 2, 1, context, k % 5, k % 7 ? 0 : 2, 0});
         }
         jw_event(&w, JW_ENTER);
         jw_long(&w, 1000);

@@ -10,6 +10,8 @@
 #include "model/vector.h"
 #include "sys/clock.h"
 
+#include <stdio.h>
+
 #define NOW (INT64_C(1700000000) * NS_PER_S)
 
 static struct buf bytes;
@@ -237,6 +239,73 @@ static void bad_profiles_are_told_and_leave_the_others_alone(void **state)
         arena_release(&arena);
     }
     buf_release(&fine);
+}
+
+static void many_names(struct buf *b)
+{
+    good(b);  // and the labels of push_many
+}
+
+// What is told of profiles that are taken nevertheless.
+static const struct {
+    const char *name;
+    void (*build)(struct buf *b);
+    enum loss why;
+    uint64_t n;
+    int64_t total;
+} mended[] = {
+    // good() and 16,000 equal samples: no stack is lost.
+    {"equal samples", many_samples, LOSS_SAMPLES_LIMIT, 0, 7 + 16000},
+    {"sample labels", many_labels, LOSS_LABELS_LIMIT, 0, 7 + 1},
+    {"labels of the series", many_names, LOSS_LABELS_LIMIT, 12, 7},
+};
+
+static void push_many(struct pipeline *in, str profile, size_t n)
+{
+    label ls[64] = {{S("service_name"), S("bad")}, {S("__name__"), S("process_cpu")}};
+    char texts[64][8];
+    for (size_t i = 2; i < n; i++) {
+        snprintf(texts[i], sizeof texts[i], "k%zu", i);
+        ls[i] = (label){str_of(texts[i]), S("1")};
+    }
+    pipeline_pprof(in, &(struct pipeline_item){.bytes = profile, .labels = ls, .label_count = n});
+}
+
+static void faulty_profiles_are_mended_unless_they_are_to_be_refused(void **state)
+{
+    (void)state;
+    struct limits l = stock_limits;
+    l.refuses_faulty = false;
+    for (size_t i = 0; i < COUNT(mended); i++) {
+        buf_clear(&bytes);
+        mended[i].build(&bytes);
+        struct pipeline in;
+        pipeline_init(&in, &arena, &l, NOW, 1);
+        push_many(&in, buf_view(&bytes), mended[i].build == many_names ? 43 : 2);
+        send_buffer_seal(&in.out);
+        if (in.failed || in.stored != 1) fail_msg("%s: %s", mended[i].name, in.first.msg);
+        int64_t total = 0;
+        for (size_t r = 0; r < in.out.batches[0]->batch.record_count; r++)
+            total += (int64_t)in.out.batches[0]->batch.records[r].total;
+        assert_int_equal(total, mended[i].total);
+        assert_int_equal(in.losses.count[mended[i].why], mended[i].n);
+        assert_int_equal(losses_any(&in.losses), mended[i].n > 0);
+        assert_true(mended[i].n == 0 || str_is(in.losses_service, "bad"));
+        arena_release(&arena);
+    }
+}
+
+static void losses_of_refused_profiles_are_not_told(void **state)
+{
+    (void)state;
+    old(&bytes);
+    struct limits l = stock_limits;
+    l.refuses_faulty = false;
+    struct pipeline in;
+    pipeline_init(&in, &arena, &l, NOW, 1);
+    push_many(&in, buf_view(&bytes), 43);
+    assert_int_equal(in.refused, 1);
+    assert_false(losses_any(&in.losses));
 }
 
 static const struct {
@@ -643,6 +712,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(bad_profiles_are_told_and_leave_the_others_alone),
+        T(faulty_profiles_are_mended_unless_they_are_to_be_refused),
+        T(losses_of_refused_profiles_are_not_told),
         T(bad_labels_are_told),
         T(services_without_name_are_unknown),
         T(a_label_sent_twice_with_one_value_is_one_label),

@@ -16,6 +16,7 @@ static const struct limits tight = {
     .max_label_value_length = 10,
     .max_label_names_per_series = 4,
     .disable_label_sanitization = true,
+    .refuses_faulty = true,
 };
 
 static const struct {
@@ -396,7 +397,8 @@ static void profiles_over_a_limit_are_refused(void **state)
     struct profile_sample s[4] = {{0}, {0}, {.label_count = 3}};
     struct limits l = {.max_profile_size_bytes = 100,
                        .max_profile_stacktrace_samples = 3,
-                       .max_profile_stacktrace_sample_labels = 2};
+                       .max_profile_stacktrace_sample_labels = 2,
+                       .refuses_faulty = true};
     for (size_t i = 0; i < COUNT(refused); i++) {
         struct profile p = refused[i].p;
         p.types = t;
@@ -416,17 +418,20 @@ static void profiles_over_a_limit_are_refused(void **state)
     assert_string_equal(e.msg, "uncompressed profile payload size exceeds limit of 4.2 MB");
 }
 
-static void text_names_have_to_be_utf8(void **state)
+static void text_names_have_to_be_utf8_where_faults_are_refused(void **state)
 {
     (void)state;
     struct profile_function f[] = {{.name = S("ok")}, {.name = S("\xff\xfe")}};
     struct profile p = {.functions = f, .function_count = 2};
     enum discard_reason why = DISCARD_UNKNOWN;
     err e = {0};
-    assert_false(validate_text(&p, &why, &e));
+    assert_false(validate_text(&arena, &p, &stock_limits, &why, &e));
     assert_string_equal(e.msg, "invalid utf8 string hex: fffe");
     p.function_count = 1;
-    assert_true(validate_text(&p, &why, &e));
+    assert_true(validate_text(&arena, &p, &stock_limits, &why, &e));
+    losses_add(&p.losses, LOSS_BAD_TEXT, 1);  // by the decoder
+    assert_false(validate_text(&arena, &p, &stock_limits, &why, &e));
+    assert_int_equal(why, DISCARD_MALFORMED_PROFILE);
 }
 
 static void reasons_have_pyroscopes_names(void **state)
@@ -449,7 +454,7 @@ int main(void)
         ARENA_TEST(deep_stacks_keep_their_root_and_end_in_a_mark),
         ARENA_TEST(stacks_of_any_depth_pass_without_a_limit),
         ARENA_TEST(profiles_over_a_limit_are_refused),
-        ARENA_TEST(text_names_have_to_be_utf8),
+        ARENA_TEST(text_names_have_to_be_utf8_where_faults_are_refused),
         ARENA_TEST(reasons_have_pyroscopes_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
