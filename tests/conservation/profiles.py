@@ -3,7 +3,7 @@
     spec = generate(rng, "pprof", time_ns)     # plain data: a failing one is printed, shrunk (shrink.py) and sent again
     send(server, spec, labels)                 # as an agent would
     held(spec)                                 # [Held]: what it holds, value by value
-    told(spec)                                 # {reason: how many parts must be told as left out or mended}
+    told(spec)                                 # {reason: (least, most) parts that must be told as left out or mended}
 
 A spec is a dict: format, time_ns, duration_ns, types [[type, unit], ...], samples [{"stack": [frame, ...], "values": [...], "labels": {...}}, ...], stacks
 root first, and twists, the odd things that its format allows. Frames are names; of pprof also "" (a function whose name is empty), "@1234" (a location
@@ -141,7 +141,7 @@ class PprofFormat(Format):
     def told(self, spec):
         """What dangles is told; how often is the decoder's affair, since one sample may have several."""
         dangling = any(f in ("!location", "!function") for s in spec["samples"] for f in s["stack"])
-        return {"unknown_frame|unknown_stack": None} if dangling else {}
+        return {"unknown_frame|unknown_stack": (1, 10**6)} if dangling else {}
 
 
 # ---- text
@@ -173,7 +173,8 @@ class Folded(Format):
         return [Held(None, spec["types"][0][1], s["values"][0] * scale) for s in spec["samples"]]
 
     def told(self, spec):
-        return {"bad_line": 1} if "bad line" in spec["twists"] else {}
+        """A comment may be a line that is left out, or one that a reader knows for what it is."""
+        return {"bad_line": ("bad line" in spec["twists"], ("bad line" in spec["twists"]) + ("comment" in spec["twists"]))}
 
     def send(self, server, spec, labels):
         return ingest(server, spec, labels, self.encode(spec), suffix=self.SUFFIX[spec["kind"]][0])
@@ -278,7 +279,7 @@ class Speedscope(Format):
         if "unclosed" not in spec["twists"] or not spec["evented"]:
             return {}
         last = {s.get("profile", 0): len(s["stack"]) for s in spec["samples"]}
-        return {"unclosed_frame": sum(last.values())}
+        return {"unclosed_frame": (sum(last.values()),) * 2}
 
 
 class CpuProfile(Format):
@@ -408,7 +409,7 @@ class JfrFormat(Format):
 
     def told(self, spec):
         unknown = sum(s["values"][0] for s in spec["samples"] if s["stack"][0] in (0, 9))
-        return {"unknown_stack": unknown} if unknown else {}
+        return {"unknown_stack": (unknown, unknown)}
 
 
 # ---- OTLP
@@ -419,12 +420,15 @@ class Otlp(Format):
         spec = base("otlp", time_ns, [["cpu", "nanoseconds"]], samples)
         return {**spec, "layout": rng.choice(LAYOUTS), "stamps": rng.random() < 0.3}
 
-    def send(self, server, spec, labels):
+    def encode(self, spec, labels=(("service_name", "x"),)):
+        labels = dict(labels)
         stacks = [(";".join(s["stack"]), s["values"][0]) for s in spec["samples"]]
         resource = [(k, v) for k, v in labels.items() if k != "service_name"]
         stamps = spec["stamps"] and spec["layout"] != "1.7"
-        body = otlp_request(labels["service_name"], *stacks, layout=spec["layout"], time_ns=spec["time_ns"], stamps=stamps, resource=resource)
-        return server.call("POST", "/v1development/profiles", body, {"Content-Type": "application/x-protobuf"}, push=True)
+        return otlp_request(labels["service_name"], *stacks, layout=spec["layout"], time_ns=spec["time_ns"], stamps=stamps, resource=resource)
+
+    def send(self, server, spec, labels):
+        return server.call("POST", "/v1development/profiles", self.encode(spec, labels.items()), {"Content-Type": "application/x-protobuf"}, push=True)
 
     def held(self, spec):
         return [Held("cpu", "nanoseconds", s["values"][0] * CPU_SAMPLE) for s in spec["samples"]]
