@@ -18,6 +18,8 @@ from jfr import Jfr
 from otlp import LAYOUTS, otlp_request
 
 CPU_SAMPLE = 10**7  # ns, at the rate of 100 Hz that is sent
+OF_SAMPLES = ("folded", "lines", "perf", "tree", "trie", "jfr")  # which do not say for how long a sample stands
+PERF_PERIOD = 5_025_125
 NAMES = ["main", "work", "idle", "größe", "函数", "a b", "net/http.(*conn).serve", "std::vector<int>::push_back", "total", "other", "[unknown]", "x" * 200]
 PPROF_ONLY = ["", "@1234", "@5678", "@9abc/0", "@1234", "!bare", "!location", "!function", "!mapping"]
 PPROF_TYPES = [
@@ -56,7 +58,8 @@ def ingest(server, spec, labels, body, headers=None, suffix="", **params):
     own = {k: v for k, v in labels.items() if k != "service_name"}
     name = "%s%s{%s}" % (labels["service_name"], suffix, ",".join("%s=%s" % kv for kv in own.items()))
     until = spec["time_ns"] + (spec["duration_ns"] or 10**10)
-    return server.ingest(name, body, headers, **{"from": str(spec["time_ns"]), "until": str(until), "sampleRate": "100", "format": spec["format"], **params})
+    rate = "100" if spec["format"] in OF_SAMPLES and "periods" not in spec["twists"] else None  # where a file has times, this would be told instead of them
+    return server.ingest(name, body, headers, **{"from": str(spec["time_ns"]), "until": str(until), "sampleRate": rate, "format": spec["format"], **params})
 
 
 class Format:
@@ -196,7 +199,7 @@ class Perf(Format):
     names = ["main", "work", "idle", "std::vector<int>::push_back", "[unknown]", "operator new(unsigned long)"]
 
     def generate(self, rng, time_ns):
-        samples = plain_samples(rng, lambda: [CPU_SAMPLE], names=self.names)
+        samples = plain_samples(rng, lambda: [1], names=self.names)
         if rng.random() < 0.3:
             samples[0]["stack"] = []
         return base("perf", time_ns, [["cpu", "nanoseconds"]], samples, twists=some(rng, "bom", "crlf", "periods"))
@@ -204,14 +207,14 @@ class Perf(Format):
     def encode(self, spec):
         out = ""
         for i, s in enumerate(spec["samples"]):
-            out += "app 12/%d [001] 7.%06d: %s\n" % (13 + i % 2, i, "%10d cpu-clock:ppp: " % CPU_SAMPLE if "periods" in spec["twists"] else "cpu-clock: ")
+            out += "app 12/%d [001] 7.%06d: %s\n" % (13 + i % 2, i, "%10d cpu-clock:ppp: " % PERF_PERIOD if "periods" in spec["twists"] else "cpu-clock: ")
             out += "".join("\t%16x %s+0x%x (/bin/app)\n" % (0x400000 + 16 * j, f, j) if f != "[unknown]" else "\t%16x [unknown] (/lib/libc.so.6)\n" % (0x7f000 + j)
                            for j, f in enumerate(reversed(s["stack"]))) + "\n"
         data = (out.replace("\n", "\r\n") if "crlf" in spec["twists"] else out).encode()
         return (b"\xef\xbb\xbf" if "bom" in spec["twists"] else b"") + data
 
     def held(self, spec):
-        return [Held(None, "nanoseconds", CPU_SAMPLE) for _ in spec["samples"]]
+        return [Held(None, "nanoseconds", PERF_PERIOD if "periods" in spec["twists"] else CPU_SAMPLE) for _ in spec["samples"]]
 
 
 class Legacy(Format):
@@ -304,13 +307,23 @@ class CpuProfile(Format):
             times.append((at, ids[tuple(s["stack"])]))
             at += s["values"][1] // 1000
         end = times[-1][0]
-        if "order" in spec["twists"]:  # neighbours change places; the first stays, since the profile begins with it, and equal times stay as they are
-            for i in range(1, len(times) - 1, 2):
-                if times[i][0] != times[i + 1][0]:
-                    times[i], times[i + 1] = times[i + 1], times[i]
+        for i in self.swaps(spec, [t for t, _ in times]):
+            times[i], times[i + 1] = times[i + 1], times[i]
         deltas = [t - before for t, before in zip([t for t, _ in times], [5000] + [t for t, _ in times])]
         body = {"nodes": nodes, "startTime": 5000, "endTime": end, "samples": [n for _, n in times], "timeDeltas": deltas}
         return (b"\xef\xbb\xbf" if "bom" in spec["twists"] else b"") + json.dumps(body).encode()
+
+    def swaps(self, spec, times):
+        """Neighbours that change places; the first stays, since the profile begins with it, and equal times stay as they are."""
+        return [i for i in range(1, len(times) - 1, 2) if times[i] != times[i + 1]] if "order" in spec["twists"] else []
+
+    def told(self, spec):
+        at, times = 0, []
+        for s in spec["samples"]:
+            times.append(at)
+            at += s["values"][1] // 1000
+        n = len(self.swaps(spec, times))
+        return {"unordered_time": (min(n, 1), len(times))} if n else {}
 
     def held(self, spec):
         samples = [Held("samples", "count", 1) for _ in spec["samples"]]

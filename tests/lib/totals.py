@@ -109,8 +109,13 @@ def of_pprof(server, q):
     return {"pprof": pprof_total(reply.body), "PPROF": sum(int(v) for s in whole.get("sample", []) for v in s.get("value", []))}
 
 
+def render_query(q):
+    """The type before the selector, or, of a type that is no name of PromQL, in it."""
+    return q.type_id + q.selector if re.fullmatch(r"[\w:]*", q.type_id, re.A) else '{__name__="%s",%s' % (q.type_id, q.selector[1:])
+
+
 def of_render(server, q):
-    query = urllib.parse.urlencode({"query": q.type_id + q.selector, "from": q.start_ms, "until": q.end_ms, "maxNodes": ALL_NODES})
+    query = urllib.parse.urlencode({"query": render_query(q), "from": q.start_ms, "until": q.end_ms, "maxNodes": ALL_NODES})
     answer = server.call("GET", "/pyroscope/render?" + query).expect(200).json()
     got = {"/render": answer["flamebearer"]["numTicks"], "/render, timeline": sum(answer["timeline"]["samples"])}
     if q.group_by:
@@ -168,7 +173,7 @@ def folded_total(text):
 
 
 def asked(q):
-    return [q.type_id + q.selector, "--from", str(q.start_ms), "--until", str(q.end_ms)]
+    return [q.selector, "--type", q.type_id, "--from", str(q.start_ms), "--until", str(q.end_ms)]
 
 
 def of_client_flame(server, q):
