@@ -3,6 +3,7 @@ formats, by random ranges, steps, groups and selectors, while they go from heads
 
 A failure is made smaller before it is told (shrink.py). LAW_SEED repeats a run; FLAMETREE_NIGHTLY=1 asks much more.
 """
+import copy
 import os
 import random
 import time
@@ -11,8 +12,9 @@ import pytest
 from flametree import AT_ONCE, Cluster, Flametree, compact, flush
 
 import profiles
+from files import file_failure
 from shrink import shown, shrink
-from world import MS, Broken, World
+from world import MS, Broken, World, selector
 
 SEED = int(os.environ.get("LAW_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 LONG = os.environ.get("FLAMETREE_NIGHTLY") == "1"
@@ -41,10 +43,10 @@ def restarted(f):
 STATES = [("heads", heads), ("segments", flush), ("levels", levels), ("restarted", restarted)]
 
 
-def explained(f, specs, state, why, question=None):
+def explained(f, specs, state, why, question=None, client=False):
     """The failure as it is told: pushed again into a world of its own, and made smaller while it fails there."""
     def fails(smaller):
-        return failure_of(f, smaller, state, question)
+        return failure_of(f, smaller, state, question, client)
     again = fails(specs)
     if not again:
         return "seed %d, state %s; what follows did not fail when it was pushed again\n%s\n%s" % (SEED, state, why, shown(specs[:3]))
@@ -52,7 +54,7 @@ def explained(f, specs, state, why, question=None):
     return "seed %d, state %s\n%s\nfails for\n%s" % (SEED, state, last or again, shown(small))
 
 
-def failure_of(f, specs, state, question=None):
+def failure_of(f, specs, state, question=None, client=False):
     """What is wrong with a world that has only these profiles, if something is."""
     world = World(f, random.Random(SEED))
     try:
@@ -63,9 +65,9 @@ def failure_of(f, specs, state, question=None):
         if state in ("levels", "restarted"):
             compact(f)
         if question:
-            world.check(moved(question, world))
+            world.check(moved(question, world), client)
         elif world.rows:
-            world.check_each()
+            world.check_each(client)
     except Broken as e:
         return str(e)
     return None
@@ -73,10 +75,8 @@ def failure_of(f, specs, state, question=None):
 
 def moved(question, world):
     """The same question of another world."""
-    import copy
     q = copy.copy(question)
     q.matchers = [(k, op, v) if k != "mark" else (k, op, world.mark) for k, op, v in question.matchers if k != "part" and k != "service_name"]
-    from world import selector
     q.selector = selector(q.matchers)
     return q
 
@@ -113,7 +113,6 @@ def test_files_of_the_client_hold_what_it_says(one, format, tmp_path):
     """`flame`, `top` and `convert` of a file add up to what it holds, as a push of it by the client does."""
     rng = random.Random("%d file %s" % (SEED, format))
     print("seed", SEED)
-    from files import file_failure
     for _ in range(EACH // 2):
         spec = profiles.generate(rng, format, time_of(rng, 1))
         why = file_failure(spec, tmp_path)
@@ -161,4 +160,4 @@ def ask(f, world, rng, state):
         for n in range(QUESTIONS):
             world.check(world.question(), client=n % 8 == 0)
     except Broken as e:
-        raise AssertionError("\n" + explained(f, world.specs, state, str(e), e.question))
+        raise AssertionError("\n" + explained(f, world.specs, state, str(e), e.question, e.client))

@@ -23,11 +23,11 @@ TOLD = re.compile(r'^flametree_distributor_(discarded|mended)_parts_total\{(.*)\
 
 
 class Broken(AssertionError):
-    """The law does not hold: of which question, in which world."""
+    """The law does not hold; for which question, and whether the client had to ask it."""
 
-    def __init__(self, text, question=None):
+    def __init__(self, text, question=None, client=False):
         super().__init__(text)
-        self.question = question
+        self.question, self.client = question, client
 
 
 class Row:
@@ -135,9 +135,9 @@ class World:
 
     def check(self, q, client=False, server=None):
         got = totals(Noting(server or self.f.server(), self.plans), q, NATIVE + CLIENT if client else NATIVE)
-        wrong = law(got, q, self.wanted(q))
+        wrong = law(got, q, self.wanted(q), negative=any(r.value < 0 for r in self.rows if r.type_id == q.type_id))
         if wrong:
-            raise Broken(wrong, q)
+            raise Broken(wrong, q, client and any("client" in line and "<--" in line for line in wrong.splitlines()))
 
     def whole(self, type_id):
         """The question for all that there is of a type."""
