@@ -47,7 +47,7 @@ class Question:
 
 
 def signed(n):
-    return n - (1 << 64) if n >> 63 else n
+    return n - (1 << 64) if n >= 1 << 63 else n
 
 
 # ---- ways over HTTP: each gives {name: total}
