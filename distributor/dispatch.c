@@ -111,8 +111,9 @@ static struct place_options wide_of(struct dispatch *d, str service, bool identi
 {
     struct place_options o = home_of(d);
     // Asked for again where the service changes; profiles of one request mostly have the same.
-    if (!d->service_need || !str_eq(d->service, service)) {
-        d->service = service;
+    uint64_t key = spread_key(d->req->tenant, service);
+    if (!d->service_need || d->service != key) {
+        d->service = key;
         d->service_need = need_of(d, service);
         d->service_even = even_of(d, service);
     }
@@ -140,7 +141,7 @@ static uint32_t *order_of(struct dispatch *d, const struct member *members,
 // Of the service that was asked for last.
 static uint64_t series_key(const struct dispatch *d, uint64_t labels_hash)
 {
-    return spread_series_key(spread_key(d->req->tenant, d->service), labels_hash);
+    return spread_series_key(d->service, labels_hash);
 }
 
 // How many ingesters a label set needs by itself. A service that needs one has none that needs

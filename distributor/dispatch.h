@@ -64,7 +64,7 @@ struct dispatch {
     size_t home_ingesters;  // the tenant's limit
     uint32_t tenant_need;   // ingesters that the tenant's rate needs; 0: not asked yet
     uint32_t tenant_even;   // that it is spread over for evenness
-    str service;            // the service that was asked for last
+    uint64_t service;       // key of the service that was asked for last; its name may be gone
     uint32_t service_need;  // ingesters that its rate needs
     uint32_t service_even;  // that it is spread over for evenness
     uint64_t turn;          // of the request; 0: none was taken yet

@@ -7,7 +7,7 @@ import subprocess
 import grpc
 import pytest
 from cli import fails, ok
-from client import CPU, Server, now_ms, unique, unpb
+from client import CPU, Server, now_ms, pb, unique, unpb
 from flametree import Flametree, await_
 from otlp import EXPORT, LAYOUTS, grpc_export, otlp_request
 
@@ -172,3 +172,12 @@ def test_files_of_the_corpus(f, s, file):
         if kind == "samples/count":
             least = t["sum"] - 1
             await_("the sum of " + file, lambda: least * period <= sums(s, mark, CPU) <= t["sum"] * period)
+
+
+def test_services_of_one_request_are_told_apart(s):
+    """Those that are named after their program have names that live no longer than their profiles are read."""
+    programs = [unique() for _ in range(6)]
+    requests = [unpb(otlp_request("", ("main;work", 3), resource=[("process.executable.name", name)])) for name in programs]
+    body = pb((1, [r for request in requests for r in 3 * request[1]]), (2, requests[0][2]))
+    post(s, body).expect(200)
+    assert [s.stacks("unknown_service:" + name) for name in programs] == [{"main;work": 90_000_000}] * 6
