@@ -79,6 +79,13 @@ void request_expect(str tenant)
         if (!metric_expect_set(&distributor_discarded_samples, values)) return;
         if (!metric_expect_set(&distributor_discarded_bytes, values)) return;
     }
+    for (int i = 0; i < LOSS_COUNT; i++) {
+        enum loss why = (enum loss)i;
+        str values[] = {str_of(loss_name(why)), tenant};
+        (void)metric_expect_set(loss_is_stored(why) ? &distributor_mended_parts
+                                                    : &distributor_discarded_parts,
+                                values);
+    }
 }
 
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,

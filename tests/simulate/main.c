@@ -171,9 +171,7 @@ static void place_all(struct placing *p, uint32_t members)
         char name[24];
         char set[24];
         str service = node_name(name, "service", i / p->size.sets);
-        if (i % p->size.sets == 0) d->service_need = 0;  // it borrows the name
         uint64_t hash = hash_str(node_name(set, "pod", i));
-        d->service = service;
         p->owners[i] = dispatch_owner(d, service, hash, NULL);
     }
 }
