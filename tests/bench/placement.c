@@ -143,7 +143,7 @@ static void aim(struct fleet *f, str tenant, str service, uint64_t at_ns)
     struct dispatch *d = &f->dispatch;
     f->req.tenant = tenant;
     d->tenant_need = spread_need(&f->spread, spread_key(tenant, (str){0}), PER, at_ns);
-    d->service = service;
+    d->service = spread_key(tenant, service);
     d->service_need = spread_need(&f->spread, spread_key(tenant, service), PER, at_ns);
 }
 
