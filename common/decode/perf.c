@@ -3,10 +3,9 @@
 // perf.c - one pass over the lines. The frames of a sample are kept until the sample ends, because
 // the root comes last. Then the stack is printed as one text and looked up, with its process, among
 // the earlier ones. A new one becomes a sample of the profile; others add to theirs.
-#include "decode/perf_int.h"
-
 #include "base/hash.h"
 #include "base/utf8.h"
+#include "decode/perf_int.h"
 #include "decode/rate.h"
 #include "decode/stacks.h"
 

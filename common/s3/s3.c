@@ -291,8 +291,8 @@ static bool set_names(struct s3 *s, const struct s3_options *o, err *e)
                        "s3.bucket: the name has %zu characters; it has 3 to 63", n);
     for (size_t i = 0; i < n; i++) {
         char c = o->bucket[i];
-        // Services other than Amazon's have names with '_'. Capitals are of buckets that Amazon made
-        // before 2018; no service takes them for new ones, so they are a slip of the pen.
+        // Services other than Amazon's have names with '_'. Capitals are of buckets that Amazon
+        // made before 2018; no service takes them for new ones, so they are a slip of the pen.
         bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
                     (o->path_style && c == '_');
         if (!fine) {

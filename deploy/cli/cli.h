@@ -38,7 +38,7 @@ struct cli {
     uint64_t answer_max;
     struct loop *loop;
     struct client *client;
-    char hint[CLI_HINT_MAX];  // advice on the error, or empty
+    char hint[CLI_HINT_MAX];        // advice on the error, or empty
     char incomplete[CLI_HINT_MAX];  // what the last answer lacks (Flametree-Exact), or empty
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/frame_name.h"
-
 #include "lib/test.h"
+#include "model/frame_name.h"
 
 #define LONG_NAME                                                                              \
     "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567" \
@@ -42,12 +41,17 @@ static void a_function_is_named_before_its_address(void **state)
 {
     (void)state;
     str strings[] = {S(""), S("f"), S("_Zf"), S(""), S("/bin/x")};
-    struct symbol_function functions[] = {
-        {0}, {.name = 1, .system_name = 2}, {.system_name = 2}, {.name = 3, .filename = 4}};
+    struct symbol_function functions[] = {{0},
+                                          {.name = 1, .system_name = 2},
+                                          {.system_name = 2},
+                                          {.name = 3, .filename = 4}};
     struct symbol_mapping mappings[] = {{0}, {.filename = 4}};
-    struct symbol_frame frames[] = {
-        {0}, {.function = 1, .address = 9}, {.function = 2}, {.function = 3}, {.mapping = 1},
-        {.function = 3, .mapping = 1, .address = 9}};
+    struct symbol_frame frames[] = {{0},
+                                    {.function = 1, .address = 9},
+                                    {.function = 2},
+                                    {.function = 3},
+                                    {.mapping = 1},
+                                    {.function = 3, .mapping = 1, .address = 9}};
     struct symbol_table t = {.strings = strings,
                              .functions = functions,
                              .mappings = mappings,

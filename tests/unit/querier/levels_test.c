@@ -348,8 +348,7 @@ static void early_rows_are_not_of_the_slot_that_begins_before_them(void **state)
         {"unless they are gone", day_rows, 7, -1, 24 * H, LEVEL_TOTALS, 4, H, 0, "ab", "", NULL,
          "d totals 0-24, c rows 1-2, rounded -2.77778e-13-24, slots"},
         {"where no slot begins", day_rows, 7, M / 2 - 1, 3 * H, LEVEL_TOTALS, 4, 2 * H, M / 2, "",
-         "", NULL,
-         "h totals 0.0166667-2, a rows 0.00833333-0.0166667, c rows 1-2"},
+         "", NULL, "h totals 0.0166667-2, a rows 0.00833333-0.0166667, c rows 1-2"},
         {"of rows", day_rows, 7, -1, 2 * H, LEVEL_ROWS, 4, H, 0, "", "", NULL,
          "a rows 0-1, b rows 1-2, c rows 1-2"},
     };
