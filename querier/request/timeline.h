@@ -31,4 +31,4 @@ int64_t timeline_first_ns(const struct timeline *t);
 int64_t timeline_step_ns(const struct timeline *t);
 
 // {"startTime":..,"samples":[..],"durationDelta":..,"watermarks":null}; samples has slots + 1.
-void timeline_print(const struct timeline *t, const uint64_t *samples, struct buf *out);
+void timeline_print(const struct timeline *t, const int64_t *samples, struct buf *out);

@@ -100,6 +100,23 @@ export async function stats(signal: AbortSignal): Promise<Stats> {
   return { ingested: a.dataIngested ?? false, oldestMs: Number(a.oldestProfileTime ?? 0) || null, newestMs: Number(a.newestProfileTime ?? 0) || null };
 }
 
+/** Profiles that were refused, with their bytes; or parts of stored profiles that were left out or mended. */
+export interface Loss { reason: string; kind: string; text: string; profiles?: number; bytes?: number; parts?: number }
+/** Counted since that time, in ms. Without rows the server has no distributor that counts. */
+export interface Losses { rows: Loss[] | null; since: number | null; complete: boolean }
+
+export async function losses(signal: AbortSignal): Promise<Losses> {
+  const r = await fetch('./distributor/losses', { signal }).catch((e) => {
+    throw signal.aborted ? e : new CallError('unavailable', 'The server did not answer.');
+  });
+  if (!r.ok) throw await failure(r);
+  type Answer = { losses?: Loss[] | null; since?: string; complete?: boolean };
+  const a: Answer = await r.json().catch((e) => {
+    throw signal.aborted ? e : new CallError('internal', 'The answer is not JSON.');
+  });
+  return { rows: Array.isArray(a.losses) ? a.losses : null, since: Date.parse(a.since ?? '') || null, complete: a.complete !== false };
+}
+
 /** `query;dur=41` of a Server-Timing header, in ms. */
 function duration(header: string | null): number | null {
   const found = /(?:^|,)\s*query\s*;[^,]*?dur=([\d.]+)/.exec(header ?? '');
