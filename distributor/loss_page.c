@@ -10,6 +10,8 @@
 #include "sys/clock.h"
 
 #define LOSS_PAGE_MAX ((size_t)64 << 10)
+#define LOSS_PAGE_NOTE \
+    "Some counts may be missing: there are more tenants than this process counts apart."
 
 struct loss_page {
     str tenants;  // joined by '|'
@@ -102,6 +104,7 @@ bool loss_page_get(void *self, struct http_exchange *x, err *e)
     loss_page_some(&p, "stack_depth_limit", true,
                    "samples with stacks deeper than the limit; these end in [truncated stack]",
                    loss_page_count(&p, &distributor_cut_stacks, NULL));
-    buf_printf(&x->out, "],\"complete\":%s}\n", p.complete ? "true" : "false");
+    buf_printf(&x->out, "],\"complete\":%s}\n",
+               p.complete ? "true" : "false,\"note\":\"" LOSS_PAGE_NOTE "\"");
     return buf_ok(&x->out, e);
 }

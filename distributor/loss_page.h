@@ -15,7 +15,8 @@
 //     mended      their values are stored, but not as they were sent
 //
 // A reason with nothing to tell is not listed. complete: false if some reason of this tenant may
-// count as that of tenant "other", because there are more tenants than a metric has room for.
+// count as that of tenant "other", because there are more tenants than a metric has room for;
+// then a field "note" says so to people, as the querier's page shows it.
 #pragma once
 
 #include "rpc/route.h"

@@ -81,7 +81,10 @@ bool page_without_losses(void *service, struct http_exchange *x, err *e)
     }
     x->status = 200;
     put_header(x, "content-type", S("application/json"));
-    x->fixed = S("{\"losses\":null}\n");
+    x->fixed =
+        S("{\"losses\":null,\"note\":\"What is refused, left out or mended is counted by each "
+          "distributor, at /distributor/losses and in flametree_distributor_discarded_*; this "
+          "process has none.\"}\n");
     return arena_ok(&x->req.arena, e);
 }
 

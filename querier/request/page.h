@@ -16,6 +16,6 @@ http_fn page_index;  // every address of the application: index.html
 http_fn page_for_browsers;
 http_fn page_asset;  // /assets/..., /licenses.txt
 // What this process did not store (distributor/loss_page.h), where it has no distributor:
-// {"losses":null}. Queriers do not know distributors, and the page says so.
+// {"losses":null,"note":"..."}. Queriers do not know distributors, and the page shows the note.
 http_fn page_without_losses;
 http_fn page_redirect;  // /ui...: where the page of Pyroscope used to be, to /

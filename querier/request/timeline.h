@@ -9,6 +9,8 @@
 //     one more    the slot of `until`, which is not over: shown only if something is in it, so that
 //                 the samples add up to the flame graph beside them
 //
+// Samples have a sign, which Pyroscope's do not: a slot may be less than zero as well.
+//
 // Only profiles inside [from, until] count, as in the flame graph. Pure.
 #pragma once
 

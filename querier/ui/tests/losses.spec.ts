@@ -28,7 +28,7 @@ test('each reason has a row: what it means, what became of it, how many', async 
     'more bytes a second than the tenant may sendrefusedrate_limited1\u202f200 profiles, 4.77 MiB',
     "left out as the tenant's relabelling rules sayrefuseddropped_by_relabel_rules300 B",
     'lines that are no stack with a numberleft outbad_line1',
-    '<b>samples</b> whose stack is not in the filestored, mendedunknown_stack7',
+    '<b>samples</b> whose stack is not in the filemendedunknown_stack7',
   ]);
   await expect(page.locator('.service')).toHaveCount(3);
 });
@@ -49,10 +49,10 @@ test('who has sent nothing that was stored sees why', async ({ page }) => {
 });
 
 test('what cannot be known is said', async ({ page }) => {
-  await told(page, { losses: null });
+  await told(page, { losses: null, note: 'is counted by each distributor' });
   await page.goto('/');
   await expect(page.getByText('is counted by each distributor')).toBeVisible();
-  await told(page, { losses: [], complete: false });
+  await told(page, { losses: [], complete: false, note: 'Some counts may be missing' });
   await page.getByRole('button', { name: 'Refresh', exact: true }).click();
   await expect(page.getByText('Some counts may be missing')).toBeVisible();
   await expect(page.getByText('Nothing was refused')).toHaveCount(0);
@@ -66,7 +66,7 @@ test('what cannot be known is said', async ({ page }) => {
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`the table is accessible in the ${colorScheme} theme and fits a phone`, async ({ page }) => {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    await told(page, { since: '2026-11-29T10:00:00Z', losses: LOSSES, complete: false });
+    await told(page, { since: '2026-11-29T10:00:00Z', losses: LOSSES, complete: false, note: 'Some counts may be missing' });
     for (const width of [1400, 390]) {
       await page.setViewportSize({ width, height: 844 });
       await page.goto('/');

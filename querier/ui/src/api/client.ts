@@ -102,19 +102,13 @@ export async function stats(signal: AbortSignal): Promise<Stats> {
 
 /** Profiles that were refused, with their bytes; or parts of stored profiles that were left out or mended. */
 export interface Loss { reason: string; kind: string; text: string; profiles?: number; bytes?: number; parts?: number }
-/** Counted since that time, in ms. Without rows the server has no distributor that counts. */
-export interface Losses { rows: Loss[] | null; since: number | null; complete: boolean }
+/** All that was counted since a time. Without a list the server has no distributor that counts; a note is for people. */
+export interface Losses { losses?: Loss[] | null; since?: string; note?: string }
 
 export async function losses(signal: AbortSignal): Promise<Losses> {
-  const r = await fetch('./distributor/losses', { signal }).catch((e) => {
-    throw signal.aborted ? e : new CallError('unavailable', 'The server did not answer.');
-  });
+  const r = await fetch('./distributor/losses', { signal });
   if (!r.ok) throw await failure(r);
-  type Answer = { losses?: Loss[] | null; since?: string; complete?: boolean };
-  const a: Answer = await r.json().catch((e) => {
-    throw signal.aborted ? e : new CallError('internal', 'The answer is not JSON.');
-  });
-  return { rows: Array.isArray(a.losses) ? a.losses : null, since: Date.parse(a.since ?? '') || null, complete: a.complete !== false };
+  return r.json();
 }
 
 /** `query;dur=41` of a Server-Timing header, in ms. */
