@@ -10,8 +10,7 @@
 #define DISCARD_REASONS(X)                                                                         \
     X(UNKNOWN, "unknown", "pushes that failed for a reason without a name here")                   \
     X(INVALID_LABELS, "invalid_labels",                                                            \
-      "a label has a name or value that cannot be stored, or the name of the application cannot "  \
-      "be read")                                                                                   \
+      "a label, or the name of the application, cannot be stored")                                 \
     X(MISSING_LABELS, "missing_labels", "there are no labels, or none that names the service")     \
     X(RATE_LIMITED, "rate_limited", "more bytes a second than the tenant may send")                \
     X(NOT_IN_INGESTION_WINDOW, "not_in_ingestion_window", "older or newer than profiles may be")   \
