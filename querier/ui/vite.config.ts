@@ -56,6 +56,6 @@ export default defineConfig({
     sourcemap: false,
   },
   server: {
-    proxy: { '^/[a-z]+\\.v1\\.': { target: server, changeOrigin: true, headers: { origin: server } } }, // it takes none but its own page
+    proxy: { '^/([a-z]+\\.v1\\.|distributor/)': { target: server, changeOrigin: true, headers: { origin: server } } }, // it takes none but its own page
   },
 });
