@@ -5,6 +5,7 @@
 
 #include "distributor/explain.h"
 #include "distributor/ingest.h"
+#include "distributor/loss_page.h"
 #include "distributor/metrics.h"
 #include "distributor/otlp.h"
 #include "distributor/parca.h"
@@ -83,6 +84,11 @@ static const struct http_route routes[] = {
      .run = explain_place,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/distributor/losses",
+     .run = loss_page_get,
+     .auth = ROUTE_TENANT_READ,
+     .rank = RANK_PUBLIC},
     INGEST("/ingest"),
     INGEST("/pyroscope/ingest"),
     OTLP("/v1development/profiles"),
@@ -158,6 +164,7 @@ static bool start(const struct process *process, void **self, err *e)
 {
     struct distributor_state *d = mem_must(sizeof *d);
     d->process = process;
+    d->begun_wall_ns = clock_wall_ns();
     if (!open_settle(d, e)) {
         mem_must_free(d);
         return false;

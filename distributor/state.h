@@ -16,6 +16,7 @@
 
 struct distributor_state {
     const struct process *process;
+    int64_t begun_wall_ns;
     struct rates rates;
     struct spread spread;
     struct quota_samplers samplers;

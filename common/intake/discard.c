@@ -4,7 +4,13 @@
 #include "intake/discard.h"
 
 static const char *const names[] = {
-#define X(id, name) name,
+#define X(id, name, text) name,
+    DISCARD_REASONS(X)
+#undef X
+};
+
+static const char *const texts[] = {
+#define X(id, name, text) text,
     DISCARD_REASONS(X)
 #undef X
 };
@@ -13,4 +19,10 @@ const char *discard_name(enum discard_reason reason)
 {
     assert(reason < DISCARD_REASON_COUNT);
     return names[reason];
+}
+
+const char *discard_text(enum discard_reason reason)
+{
+    assert(reason < DISCARD_REASON_COUNT);
+    return texts[reason];
 }

@@ -195,6 +195,17 @@ bool metric_expect_set(struct metric *m, const str *values)
     return true;
 }
 
+// A set never goes away and the room never comes back: without a set and without room all went to
+// "other".
+bool metric_read_set(struct metric *m, const str *values, uint64_t *n)
+{
+    struct metric_set *s = take_expected(m, values, 0);
+    *n = s ? (uint64_t)atomic_load_explicit(&s->sum, memory_order_relaxed) : 0;
+    if (s) return true;
+    struct metric_sets *sets = atomic_load_explicit(&m->sets, memory_order_acquire);
+    return !sets || has_room(sets, METRIC_SETS);
+}
+
 void metric_set_real(struct metric *m, const str *values, double v)
 {
     assert(m->kind == METRIC_REAL);

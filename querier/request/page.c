@@ -72,6 +72,22 @@ bool page_asset(void *service, struct http_exchange *x, err *e)
     return arena_ok(&x->req.arena, e);
 }
 
+bool page_without_losses(void *service, struct http_exchange *x, err *e)
+{
+    (void)service;
+    if (!str_is(x->path, "/distributor/losses")) {
+        route_text(x, 404, S("404 page not found\n"));
+        return arena_ok(&x->req.arena, e);
+    }
+    x->status = 200;
+    put_header(x, "content-type", S("application/json"));
+    x->fixed =
+        S("{\"losses\":null,\"note\":\"What is refused, left out or mended is counted by each "
+          "distributor, at /distributor/losses and in flametree_distributor_discarded_*; this "
+          "process has none.\"}\n");
+    return arena_ok(&x->req.arena, e);
+}
+
 bool page_redirect(void *service, struct http_exchange *x, err *e)
 {
     (void)service;

@@ -14,5 +14,8 @@ http_fn page_index;  // every address of the application: index.html
 // An address that Pyroscope does not have, where its clients expect 404: index.html for a browser,
 // which accepts text/html.
 http_fn page_for_browsers;
-http_fn page_asset;     // /assets/..., /licenses.txt
+http_fn page_asset;  // /assets/..., /licenses.txt
+// What this process did not store (distributor/loss_page.h), where it has no distributor:
+// {"losses":null,"note":"..."}. Queriers do not know distributors, and the page shows the note.
+http_fn page_without_losses;
 http_fn page_redirect;  // /ui...: where the page of Pyroscope used to be, to /

@@ -55,7 +55,7 @@ static bool read_side(struct answer *a, struct side *s, int64_t start_ms, int64_
 
 struct group {
     str key;
-    uint64_t *samples;
+    int64_t *samples;
     bool clipped;
 };
 
@@ -66,30 +66,31 @@ static int by_key(const void *a, const void *b)
     return str_cmp(x->key, y->key);
 }
 
-static uint64_t *no_samples(const struct side *s, err *e)
+static int64_t *no_samples(const struct side *s, err *e)
 {
-    uint64_t *v = ARENA_ARRAY(s->stacks.arena, uint64_t, s->timeline.slots + 1);
+    int64_t *v = ARENA_ARRAY(s->stacks.arena, int64_t, s->timeline.slots + 1);
     if (!v) (void)arena_fail(s->stacks.arena, e);
     return v;
 }
 
 // The nearest number that clients can read; *clipped is set if that is another one.
-static uint64_t add_samples(uint64_t to, uint64_t v, bool *clipped)
+static int64_t add_samples(int64_t to, int64_t v, bool *clipped)
 {
-    assert(to <= INT64_MAX && v <= INT64_MAX);
-    *clipped = *clipped || to + v > INT64_MAX;
-    return MIN(to + v, (uint64_t)INT64_MAX);
+    int64_t sum = 0;
+    if (!__builtin_add_overflow(to, v, &sum)) return sum;
+    *clipped = true;
+    return v < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// Adds a total to its slot. Samples are unsigned numbers, so totals that are not positive are left
-// out.
+// Adds a total to its slot. Totals below zero count as well, so that samples add up to the flame
+// graph, though Pyroscope has no sign for them.
 static void add_total(const struct side *s, struct group *g, const struct cell *t)
 {
     // The mean is cut to a whole number, as samples are.
     int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
-    uint64_t *to = &g->samples[t->point];
-    if (v > 0) *to = add_samples(*to, (uint64_t)v, &g->clipped);
+    int64_t *to = &g->samples[t->point];
+    *to = add_samples(*to, v, &g->clipped);
 }
 
 // Totals (by group, then point) as one group for each, by key. Two keys can be equal: a label may
@@ -145,7 +146,7 @@ static bool put_samples(struct answer *a, const struct side *s, struct buf *out,
     struct group *groups;
     size_t n = 0;
     bool clipped = false;
-    uint64_t *all = no_samples(s, e);
+    int64_t *all = no_samples(s, e);
     if (!all || !make_groups(s, &groups, &n, e)) return false;
     buf_z(out, ",\"timeline\":");
     timeline_print(&s->timeline, n == 1 ? groups[0].samples : all, out);

@@ -71,7 +71,7 @@ int64_t timeline_first_ns(const struct timeline *t)
     return (t->start_s + t->step_s) * NS_PER_S - 1;
 }
 
-void timeline_print(const struct timeline *t, const uint64_t *samples, struct buf *out)
+void timeline_print(const struct timeline *t, const int64_t *samples, struct buf *out)
 {
     buf_z(out, "{\"startTime\":");
     buf_i64(out, t->start_s);
@@ -80,7 +80,7 @@ void timeline_print(const struct timeline *t, const uint64_t *samples, struct bu
     size_t n = t->slots + (samples[t->slots] != 0);
     for (size_t i = 0; i < n; i++) {
         if (i) buf_byte(out, ',');
-        buf_u64(out, samples[i]);
+        buf_i64(out, samples[i]);
     }
     buf_z(out, "],\"durationDelta\":");
     buf_i64(out, t->step_s);

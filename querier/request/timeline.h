@@ -9,6 +9,8 @@
 //     one more    the slot of `until`, which is not over: shown only if something is in it, so that
 //                 the samples add up to the flame graph beside them
 //
+// Samples have a sign, which Pyroscope's do not: a slot may be less than zero as well.
+//
 // Only profiles inside [from, until] count, as in the flame graph. Pure.
 #pragma once
 
@@ -31,4 +33,4 @@ int64_t timeline_first_ns(const struct timeline *t);
 int64_t timeline_step_ns(const struct timeline *t);
 
 // {"startTime":..,"samples":[..],"durationDelta":..,"watermarks":null}; samples has slots + 1.
-void timeline_print(const struct timeline *t, const uint64_t *samples, struct buf *out);
+void timeline_print(const struct timeline *t, const int64_t *samples, struct buf *out);

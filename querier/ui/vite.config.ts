@@ -6,7 +6,7 @@ import { defineConfig, type Plugin } from 'vite';
  * build fails then.
  */
 const UNUSED = [
-  /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate) *= \w+;/g,
+  /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate|sync|rangeNum) *= \w+;/g,
 ];
 /** Options that are the same for all charts here: no legend, points in columns, times in seconds, linear axes that write their own marks. */
 const DECIDED: [string, string][] = [
@@ -18,6 +18,10 @@ const DECIDED: [string, string][] = [
   ['sc.distr == 3 ? snapLogX : sc.distr == 4 ? snapAsinhX : ', ''], ['sc.distr == 3 ? snapLogY : sc.distr == 4 ? snapAsinhY : ', ''],
   ['sc.distr == 3 ? logAxisSplits : sc.distr == 4 ? asinhAxisSplits : ', ''],
   ['sc.distr >= 3 && sc.log == 10 ? log10AxisValsFilt : sc.distr == 3 && sc.log == 2 ? log2AxisValsFilt : ', ''],
+  ['sc.distr == 3   ? val => log10(val > 0 ? val : sc.clamp(self, val, sc.min, sc.max, sc.key)) :', ''],
+  ['sc.distr == 4   ? val => asinh(val, sc.asinh) :', ''], ['distr == 3 ? pow(10, sv) :', ''], ['distr == 4 ? sinh(sv, sc.asinh) :', ''],
+  ['distr == 3 ? log10(sc.min) : distr == 4 ? asinh(sc.min, sc.asinh) : ', ''], ['distr == 3 ? log10(sc.max) : distr == 4 ? asinh(sc.max, sc.asinh) : ', ''],
+  ['days.map(slice3)', '[]'], ['months.map(slice3)', '[]'],
   ['timeAxisVals(_tzDate, timeAxisStamps(av, _fmtDate))', 'null'], ['timeAxisVal(_tzDate, av)', 'null'], ['(opts.fmtDate || fmtDate)', 'null'],
 ];
 const onlyLines: Plugin = {
@@ -52,6 +56,6 @@ export default defineConfig({
     sourcemap: false,
   },
   server: {
-    proxy: { '^/[a-z]+\\.v1\\.': { target: server, changeOrigin: true, headers: { origin: server } } }, // it takes none but its own page
+    proxy: { '^/([a-z]+\\.v1\\.|distributor/)': { target: server, changeOrigin: true, headers: { origin: server } } }, // it takes none but its own page
   },
 });

@@ -79,7 +79,7 @@ def of_file(f, name, ways):
     for id in sorted(types):
         q = Question(id, of, FIRST, LAST, 86_400_000 * 500, ["service_name"])
         total = next((total for kind, total in want.items() if fits(id, kind)), None)
-        wrong = law(totals(s, q, (of_flame_graph, of_series) if name in corpus.LARGE else ways), q, total, negative=name in corpus.NEGATIVE)
+        wrong = law(totals(s, q, (of_flame_graph, of_series) if name in corpus.LARGE else ways), q, total)
         if wrong:
             return "%s\n%s" % (name, wrong)
     return None

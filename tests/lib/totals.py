@@ -156,8 +156,6 @@ NATIVE = (of_flame_graph, of_tree, of_functions, of_dot, of_pprof, of_render, of
 
 # Ways that count profiles and do not add up values.
 COUNTS = ("profiles", "heat map")
-# Ways whose numbers have no sign: what is less than zero in a slot of time is not shown there.
-UNSIGNED = ("/render, timeline", "/render, timelines of groups")
 
 
 # ---- ways of the client
@@ -220,10 +218,10 @@ def totals(server, q, ways=NATIVE):
     return got
 
 
-def law(got, q, want=None, count=None, negative=False):
+def law(got, q, want=None, count=None):
     """None if all ways say the same, and that is `want`, which may be several totals that are right; else a sentence with all that they say.
-    `count`: how many profiles there are. `negative`: some have totals less than zero."""
-    values = {way: v for way, v in got.items() if way not in COUNTS + UNSIGNED * negative}
+    `count`: how many profiles there are."""
+    values = {way: v for way, v in got.items() if way not in COUNTS}
     wants = [want] if isinstance(want, (int, float)) else list(want) if want is not None else [next(iter(values.values()))]
     wrong = {way: v for way, v in values.items() if not any(same(v, w) for w in wants)}
     if not wrong and want is not None and len(wants) > 1:  # which of them, all must agree on
@@ -252,7 +250,7 @@ def plain(v):
     return "%d" % v if float(v).is_integer() else repr(float(v))
 
 
-def check(server, q, want=None, ways=NATIVE, count=None, negative=False):
+def check(server, q, want=None, ways=NATIVE, count=None):
     """Fails if the law does not hold."""
-    wrong = law(totals(server, q, ways), q, want, count, negative)
+    wrong = law(totals(server, q, ways), q, want, count)
     assert wrong is None, "\n" + wrong

@@ -51,6 +51,17 @@ def version(m):
     return m.server().call("GET", "/api/v1/status/buildinfo").expect(200).json()["data"]["version"]
 
 
+def test_what_is_not_stored_is_told_by_the_distributor(cluster):
+    """A querier knows no distributors, and says so; the page shows that."""
+    cluster["distributor"].server().ingest("told", b"main;work 3\nno number\n", sampleRate="1000000000").expect(200)
+    (row,) = cluster["distributor"].server().call("GET", "/distributor/losses").expect(200).json()["losses"]
+    assert (row["reason"], row["kind"], row["parts"]) == ("bad_line", "left_out", 1), row
+    q = cluster["querier"].server()
+    answer = q.call("GET", "/distributor/losses").expect(200).json()
+    assert answer["losses"] is None and "by each distributor" in answer["note"], answer
+    q.call("GET", "/distributor/other").expect(404)
+
+
 def test_every_role_names_all_members(cluster):
     for name, m in cluster.members.items():
         await_("%s to know three ingesters" % name, lambda m=m: states(m) == all_alive())

@@ -41,6 +41,8 @@ function selectSeries({ profileTypeID, labelSelector, start, end, step, groupBy 
   return { series };
 }
 
+const LOSSES = JSON.stringify({ distributor: 'd1', since: '2026-11-29T10:00:00Z', losses: [], complete: true });
+
 const API = {
   SelectSeries: selectSeries,
   LabelNames: () => ({ names: ['__profile_type__', 'pod', 'region', 'service_name'] }),
@@ -85,7 +87,8 @@ http.createServer((req, res) => {
   const full = new URL(req.url, 'http://x').pathname;
   const path = full.startsWith(`${PREFIX}/`) ? full.slice(PREFIX.length) : full;
   const parts = [];
-  if (path.startsWith('/querier.v1.')) req.on('data', (p) => parts.push(p)).on('end', () => answer(req, res, path, Buffer.concat(parts).toString()));
+  if (path === '/distributor/losses') res.writeHead(200, { 'Content-Type': 'application/json' }).end(LOSSES);
+  else if (path.startsWith('/querier.v1.')) req.on('data', (p) => parts.push(p)).on('end', () => answer(req, res, path, Buffer.concat(parts).toString()));
   else file(req, res, path);
 }).listen(Number(process.argv[2] ?? 0), '127.0.0.1', function () {
   console.log(`http://127.0.0.1:${this.address().port}/`);

@@ -77,14 +77,19 @@ static void the_slot_that_is_not_over_shows_if_it_has_something(void **state)
     struct timeline t = timeline_of(1500 * S_MS, 1530 * S_MS);
     struct buf out;
     buf_init(&out, NULL, 4096);
-    timeline_print(&t, (const uint64_t[]){1, 2, 0}, &out);
+    timeline_print(&t, (const int64_t[]){1, 2, 0}, &out);
     assert_true(str_is(buf_view(&out), "{\"startTime\":1500,\"samples\":[1,2],\"durationDelta\":15,"
                                        "\"watermarks\":null}"));
     buf_clear(&out);
-    timeline_print(&t, (const uint64_t[]){0, 0, 7}, &out);
+    timeline_print(&t, (const int64_t[]){0, 0, 7}, &out);
     assert_true(str_is(buf_view(&out),
                        "{\"startTime\":1500,\"samples\":[0,0,7],\"durationDelta\":15,"
                        "\"watermarks\":null}"));
+    buf_clear(&out);
+    timeline_print(&t, (const int64_t[]){-1, INT64_MIN, -3}, &out);
+    assert_true(str_is(buf_view(&out),
+                       "{\"startTime\":1500,\"samples\":[-1,-9223372036854775808,-3],"
+                       "\"durationDelta\":15,\"watermarks\":null}"));
     buf_release(&out);
 }
 

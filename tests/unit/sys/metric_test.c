@@ -210,6 +210,23 @@ static void expected_values_leave_room_for_counted_ones(void **state)
     assert_int_equal(atomic_load(&failures.cell_count), METRIC_CELLS / 2);
 }
 
+static void counters_can_be_read(void **state)
+{
+    (void)state;
+    uint64_t n = 7;
+    assert_true(metric_read_set(&refusals, (str[]){S("read"), S("a")}, &n));
+    assert_int_equal(n, 0);
+    assert_false(metric_has_set(&refusals, (str[]){S("read"), S("a")}));  // only looked at
+    metric_add_set(&refusals, (str[]){S("read"), S("a")}, 5);
+    assert_true(metric_read_set(&refusals, (str[]){S("read"), S("a")}, &n));
+    assert_int_equal(n, 5);
+    assert_true(metric_read_to(&failures, S("lost"), &n));
+    assert_int_equal(n, 0);
+    metric_add_to(&failures, S("lost"), 2);
+    assert_true(metric_read_to(&failures, S("lost"), &n));
+    assert_int_equal(n, 2);
+}
+
 static void tenants_without_end_count_as_other(void **state)
 {
     (void)state;
@@ -235,6 +252,11 @@ static void tenants_without_end_count_as_other(void **state)
     assert_true(str_contains(text, S("t_discarded_total{reason=\"many\",tenant=\"other\"} ")));
     assert_true(str_contains(text, S("t_discarded_total{reason=\"other\",tenant=\"other\"} ")));
     buf_release(&b);
+    uint64_t n = 7;
+    assert_false(metric_read_set(&pairs, (str[]){S("many"), S("nobody")}, &n));
+    assert_int_equal(n, 0);
+    assert_true(metric_read_set(&pairs, (str[]){S("many"), S("tenant-0")}, &n));
+    assert_int_equal(n, 1);
 }
 
 int main(void)
@@ -250,6 +272,7 @@ int main(void)
         cmocka_unit_test(every_combination_of_several_labels_counts),
         cmocka_unit_test(expected_values_exist_with_zero),
         cmocka_unit_test(expected_values_leave_room_for_counted_ones),
+        cmocka_unit_test(counters_can_be_read),
         cmocka_unit_test(tenants_without_end_count_as_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

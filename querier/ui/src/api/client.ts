@@ -100,6 +100,17 @@ export async function stats(signal: AbortSignal): Promise<Stats> {
   return { ingested: a.dataIngested ?? false, oldestMs: Number(a.oldestProfileTime ?? 0) || null, newestMs: Number(a.newestProfileTime ?? 0) || null };
 }
 
+/** Profiles that were refused, with their bytes; or parts of stored profiles that were left out or mended. */
+export interface Loss { reason: string; kind: string; text: string; profiles?: number; bytes?: number; parts?: number }
+/** All that was counted since a time. Without a list the server has no distributor that counts; a note is for people. */
+export interface Losses { losses?: Loss[] | null; since?: string; note?: string }
+
+export async function losses(signal: AbortSignal): Promise<Losses> {
+  const r = await fetch('./distributor/losses', { signal });
+  if (!r.ok) throw await failure(r);
+  return r.json();
+}
+
 /** `query;dur=41` of a Server-Timing header, in ms. */
 function duration(header: string | null): number | null {
   const found = /(?:^|,)\s*query\s*;[^,]*?dur=([\d.]+)/.exec(header ?? '');

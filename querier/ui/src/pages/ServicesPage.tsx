@@ -12,6 +12,7 @@ import { shownRange } from '../ui/CopyLink';
 import { Icon } from '../ui/icons';
 import { useKeys } from '../ui/keys';
 import { Link } from '../ui/Link';
+import { Losses } from '../ui/Losses';
 import { useLoad } from '../ui/load';
 import { Start } from '../ui/Start';
 import { Failure, LOOKS_AGAIN, NoMatch, Outdated, useFirstProfile, Waiting } from '../ui/states';
@@ -140,7 +141,7 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
         </label>
         <span class="status num dim">{shown.length} {shown.length === 1 ? 'service' : 'services'}</span>
       </div>
-      <main aria-busy={known.busy || lines.busy}><h1 class="unseen">Services</h1>{content()}</main>
+      <main aria-busy={known.busy || lines.busy}><h1 class="unseen">Services</h1>{content()}<Losses again={again} /></main>
     </>
   );
 }
