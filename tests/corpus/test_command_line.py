@@ -27,8 +27,7 @@ REFUSED = {**{name: text for name, (_, text) in check.REFUSED.items() if name no
            # A file may have 2 GB, so it is not refused for its size; but a profile without samples is none.
            "derived/pprof-gzip-bomb.pb.gz": "it is neither pprof nor", "derived/pprof-group-wiretype.pb": "it is neither pprof nor",
            "otlp/ebpf-corrupted-stack-index.pb": "stack index 1000000000 is out of range", "otlp/ebpf-corrupted-stack-index.json": "stack index 1000000000 is out of range",
-           "jfr/jmc-pid1.jfr": "it has no profile with a sample type",  # a valid recording without events of a profiler
-           "flamebearer/ui-selectmergestacktraces.json": "it is neither pprof nor"}  # an answer to a query, which is no format of profiles
+           "jfr/jmc-pid1.jfr": "it has no profile with a sample type"}  # a valid recording without events of a profiler
 NEGATIVE = {"pprof/go-alloc-space-delta-negative.pb.gz"}  # not all nodes have bars of their own
 NO_GRAPH = {"derived/pprof-min-int64.pb": "does not fit 64 bits"}
 UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
@@ -110,7 +109,7 @@ def wanted_graphs(name, form, facts, samples):
         return rows
     if form == "cpuprofile":
         return {"samples/count": facts}
-    if form in ("collapsed", "trie", "tree", "heapprofile"):
+    if form in ("collapsed", "trie", "tree", "heapprofile", "flamebearer"):
         return {"": facts}
     return {}
 
