@@ -584,10 +584,12 @@ static bool run_tool(struct upload *u)
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     struct decoded d = {0};
     err why = {0};
-    const struct tool_row *tool =
-        u->format == FORMAT_TOOL ? &tool_rows[u->tool] : &older_tools[u->format];
+    str body = buf_view(&u->x->body);
+    bool older = u->format != FORMAT_TOOL;
+    const struct tool_row *tool = older ? &older_tools[u->format] : &tool_rows[u->tool];
     assert(tool->decode);
-    if (!tool->decode(&u->scratch, buf_view(&u->x->body), &o, &d, &why)) {
+    if (!(older ? tool->decode(&u->scratch, body, &o, &d, &why)
+                : tool_decode(u->tool, &u->scratch, body, &o, &d, &why))) {
         count_malformed(u, &why);
         return tool_failed(u, "parsing", tool->name, &why);
     }

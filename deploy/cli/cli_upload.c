@@ -499,7 +499,7 @@ static bool decode_as(enum upload_format format, struct arena *a, str plain, str
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
     enum tool tool = tool_named(formats[format].name);
-    if (tool != TOOL_COUNT) return tool_rows[tool].decode(a, plain, &o, d, e);
+    if (tool != TOOL_COUNT) return tool_decode(tool, a, plain, &o, d, e);
     if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
     if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
     assert(format == UPLOAD_LEGACY);
