@@ -98,7 +98,7 @@ bool graft_add(struct graft *g, uint32_t node, uint32_t type, int64_t value, err
 bool graft_text(struct graft *g, str name, str *out, err *e)
 {
     *out = name;
-    if (str_utf8(name)) return true;
+    if (utf8_is_text(name)) return true;
     graft_lose(g, LOSS_BAD_TEXT, 1);
     *out = utf8_mended(g->s.a, name);
     return arena_ok(g->s.a, e);

@@ -164,7 +164,7 @@ static bool mend_names(struct stacks *s, err *e)
     struct profile *p = s->p;
     for (uint32_t i = 0; i < p->function_count; i++) {
         struct profile_function *f = &p->functions[i];
-        if (str_utf8(f->name) && str_utf8(f->filename)) continue;
+        if (utf8_is_text(f->name) && utf8_is_text(f->filename)) continue;
         losses_add(&p->losses, LOSS_BAD_TEXT, 1);
         f->name = f->system_name = utf8_mended(s->a, f->name);
         f->filename = utf8_mended(s->a, f->filename);

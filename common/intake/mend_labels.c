@@ -106,7 +106,7 @@ struct mending {
 
 static void mend_str(struct mending *x, str *s)
 {
-    if (str_utf8(*s)) return;
+    if (utf8_is_text(*s)) return;
     *s = utf8_mended(x->a, *s);
     x->n++;
 }
@@ -146,7 +146,7 @@ bool mend_label_text(struct arena *a, labels *ls, struct losses *losses, err *e)
 {
     bool good = true;
     for (size_t i = 0; good && i < ls->n; i++)
-        good = str_utf8(ls->v[i].name) && str_utf8(ls->v[i].value);
+        good = utf8_is_text(ls->v[i].name) && utf8_is_text(ls->v[i].value);
     if (good) return true;
     struct mending x = {a, 0};
     label *v = ARENA_ARRAY(a, label, ls->n);

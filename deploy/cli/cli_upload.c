@@ -25,6 +25,7 @@
 #define GZIP_LEVEL    3
 #define PPROF_TIME    9u  // field time_nanos
 #define STDIN_SERVICE S("stdin")
+#define FOLDED_BYTES  ((size_t)64 << 20)
 #define FOLDED_LINES  20  // of which one has a count, if the text is collapsed stacks
 
 #define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
@@ -84,7 +85,8 @@ static bool is_printed(str line)
 // Has one of the first lines a count? A line may be bad, but not all.
 static bool is_folded(str bytes)
 {
-    str rest = decode_folded_body(str_slice(bytes, 0, SNIFF_BYTES));
+    // Whole lines: one of many frames is long.
+    str rest = decode_folded_body(str_slice(bytes, 0, FOLDED_BYTES));
     for (int i = 0; i < FOLDED_LINES && rest.n; i++) {
         str line = str_trim(str_split(rest, '\n', &rest));
         // A line of a binary file may end in digits too, but has a NUL sooner or later.
