@@ -32,9 +32,26 @@ static int mend_label_order(const void *one, const void *two)
     return c ? c : str_cmp(a->text, b->text);
 }
 
+// A label without a name would make no valid series. It moves to the end: samples may share it.
+static void mend_nameless(struct profile *p, struct profile_sample *s)
+{
+    struct profile_label *v = p->labels + s->first_label;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->label_count; i++) {
+        if (v[i].key.n == 0 && v[i].text.n) continue;
+        struct profile_label one = v[i];
+        v[i] = v[n];
+        v[n++] = one;
+    }
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, s->label_count - n);
+    s->label_count = n;
+}
+
 void mend_sample_labels(struct profile *p, const struct limits *l)
 {
     int64_t most = l->max_profile_stacktrace_sample_labels;
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        mend_nameless(p, &p->samples[i]);
     if (most <= 0) return;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         struct profile_sample *s = &p->samples[i];
