@@ -237,6 +237,7 @@ bool otlp_open(struct arena *a, str bytes, const struct decode_options *o, struc
 bool otlp_from_json(struct arena *a, str text, str *out, err *e)
 {
     bool old = false;
+    if (!decode_plain(a, text, &text, e)) return false;
     if (!otlp_json_read(a, text, OTLP_1_10, out, &old, e)) return false;
     return !old || otlp_json_read(a, text, OTLP_1_7, out, &old, e);
 }
