@@ -134,9 +134,9 @@ static bool is_trace_list(str bytes)
 // CPU profiles in a trace are worth more than its durations.
 static enum upload_format trace_format(str bytes)
 {
-    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) ||
-                   str_contains(bytes, S("\"CpuProfile\"")) ||
-                   str_contains(bytes, S("\"Profile\""));
+    // Functions may be called as its events are.
+    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) || has_key(bytes, "\"cpuProfile\"") ||
+                   (str_contains(bytes, S("\"Profile\"")) && has_key(bytes, "\"startTime\""));
     return sampled ? UPLOAD_CHROME : UPLOAD_TRACE;
 }
 

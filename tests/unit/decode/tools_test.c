@@ -95,13 +95,14 @@ static void put_nested(struct buf *b, int format)
     buf_z(b, heads[format]);
     for (int i = 1; i <= NESTED; i++) {
         const char *comma = i < NESTED ? "," : "";
-        if (format == 0)
+        if (format == 0) {
             buf_printf(b, "{\"ph\":\"B\",\"name\":\"f\",\"ts\":%d},", i);
-        else if (format == 1)
+        } else if (format == 1) {
             buf_printf(b, "{\"id\":%d,\"callFrame\":{\"functionName\":\"f\"},\"parent\":%d}%s", i,
                        i - 1, comma);
-        else
+        } else {
             buf_printf(b, "{\"type\":\"O\",\"frame\":0,\"at\":%d}%s", i, comma);
+        }
     }
     if (format == 0)
         buf_printf(b, "{\"ph\":\"X\",\"name\":\"e\",\"ts\":%d,\"dur\":0}]", NESTED + 1);
