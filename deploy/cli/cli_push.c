@@ -122,15 +122,15 @@ static void complain(struct push *p, const struct slot *s, const err *e)
 }
 
 // Of what was stored: what the server left out or mended, in its words, before the call is
-// released. That a rate was assumed was said when the file was read.
+// released. That a rate was assumed was said when the file
+// was read, or is not to be said.
 static void push_note(struct push *p, const struct slot *s, str note)
 {
     struct buf more;
     buf_init(&more, NULL, note.n + 1);
     for (str rest = note; rest.n;) {
         str one = str_split(rest, ',', &rest);
-        bool said =
-            s->upload.rate_assumed && !p->quiet && str_starts(str_trim(one), S("assumed_rate="));
+        bool said = s->upload.rate_assumed && str_starts(str_trim(one), S("assumed_rate="));
         if (said) continue;
         if (more.n) buf_byte(&more, ',');
         buf_str(&more, more.n ? one : str_trim(one));
