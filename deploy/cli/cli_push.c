@@ -122,8 +122,7 @@ static void complain(struct push *p, const struct slot *s, const err *e)
 }
 
 // Of what was stored: what the server left out or mended, in its words, before the call is
-// released. That a rate was assumed was said when the file
-// was read, or is not to be said.
+// released. That a rate was assumed was said when the file was read, or is not to be said.
 static void push_note(struct push *p, const struct slot *s, str note)
 {
     struct buf more;
