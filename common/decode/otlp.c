@@ -179,8 +179,8 @@ static bool find_layout(struct otlp *d, err *e)
         if (fits(d, &why[i])) return true;
         if (d->a->exhausted) return arena_fail(d->a, e);
     }
-    d->lenient = true;
-    for (int i = 0; i < OTLP_LAYOUTS; i++) {
+    d->lenient = !d->o.refuse_dangling;
+    for (int i = 0; d->lenient && i < OTLP_LAYOUTS; i++) {
         err again = {0};
         d->layout = (enum otlp_layout)i;
         if (fits(d, &again)) return true;
