@@ -126,3 +126,12 @@ def test_perf_script_of_any_event_is_recognised(lines, tmp_path):
     path = tmp_path / "p.txt"
     path.write_text("".join(lines % i for i in range(3)))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in ok("convert", str(path), "-", "--to", "folded").splitlines()) == 3
+
+
+def test_a_sample_of_otlp_whose_stack_is_not_there_is_unknown(s):
+    service = unique()
+    body = otlp_request(service, ("main;work", 3), time_ns=time.time_ns() - 10**9)
+    # Its only stack is row 1 of the table.
+    at = body.index(b"\x08\x01\x22\x01\x03")
+    s.call("POST", "/v1development/profiles", body[:at] + b"\x08\x09" + body[at + 2:], BINARY, push=True).expect(200, "unknown_stack")
+    assert s.stacks(service) == {UNKNOWN: 30_000_000}
