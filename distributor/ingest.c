@@ -584,10 +584,12 @@ static bool run_tool(struct upload *u)
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
     struct decoded d = {0};
     err why = {0};
-    const struct tool_row *tool =
-        u->format == FORMAT_TOOL ? &tool_rows[u->tool] : &older_tools[u->format];
+    str body = buf_view(&u->x->body);
+    bool older = u->format != FORMAT_TOOL;
+    const struct tool_row *tool = older ? &older_tools[u->format] : &tool_rows[u->tool];
     assert(tool->decode);
-    if (!tool->decode(&u->scratch, buf_view(&u->x->body), &o, &d, &why)) {
+    if (!(older ? tool->decode(&u->scratch, body, &o, &d, &why)
+                : tool_decode(u->tool, &u->scratch, body, &o, &d, &why))) {
         count_malformed(u, &why);
         return tool_failed(u, "parsing", tool->name, &why);
     }
@@ -622,12 +624,16 @@ static bool body_fits(struct upload *u)
 }
 
 // A pprof body with Content-Encoding gzip is the gzipped profile itself: the decoder inflates it,
-// up to the limit of a profile.
+// up to the limit of a profile. Files of text may be gzipped too, as samply's are.
 static bool inflate(struct upload *u, err *e)
 {
     str how = http_headers_get(&u->x->headers, "content-encoding");
     if (u->format == FORMAT_PPROF && str_ieq(how, S("gzip"))) return true;
-    if (route_body(u->x, u->x->body_max, e)) return true;
+    // Others are text, which never begins as gzip does; old agents' trees and tries may.
+    bool text = u->format != FORMAT_PPROF && u->format != FORMAT_PPROF_MULTIPART &&
+                u->format != FORMAT_JFR && u->format != FORMAT_TRIE && u->format != FORMAT_TREE;
+    if (route_body(u->x, u->x->body_max, e) && (!text || route_gunzip(u->x, u->x->body_max, e)))
+        return true;
     if (e->code != ERR_OUT_OF_RANGE) return false;
     err_set(&u->refused, ERR_INVALID_ARGUMENT, "request body too large: %s", e->msg);
     return too_large(u, u->x->body_max);

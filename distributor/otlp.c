@@ -28,6 +28,7 @@ static bool open_request(struct request *q, str bytes, bool json, struct otlp **
 {
     struct arena *a = &q->req->arena;
     struct decode_options o = {.name_of_type = !q->limits->refuses_faulty,
+                               .refuse_dangling = q->limits->refuses_faulty,
                                .symbol_max =
                                    (uint32_t)MIN(q->limits->max_profile_symbol_value_length,
                                                  INT32_MAX)};

@@ -30,9 +30,14 @@ size_t utf8_put(char out[4], uint32_t c)
     return n;
 }
 
+bool utf8_is_text(str s)
+{
+    return (s.n == 0 || !memchr(s.p, 0, s.n)) && str_utf8(s);
+}
+
 str utf8_mended(struct arena *a, str s)
 {
-    if (str_utf8(s)) return s;
+    if (utf8_is_text(s)) return s;
     char *out = arena_new(a, 3 * s.n);  // U+FFFD has three bytes
     if (!out) return (str){0};
     size_t n = 0;
@@ -40,7 +45,7 @@ str utf8_mended(struct arena *a, str s)
         uint32_t c = 0;
         size_t k = utf8_get(s, &c);
         char bytes[4];
-        size_t put = utf8_put(bytes, k ? c : 0xfffd);
+        size_t put = utf8_put(bytes, k && c ? c : 0xfffd);
         memcpy(out + n, bytes, put);
         n += put;
         s = str_slice(s, k ? k : 1, s.n);

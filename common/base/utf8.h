@@ -12,6 +12,9 @@ size_t utf8_get(str s, uint32_t *c);
 // Writes 1 to 4 bytes and returns their number; c is at most U+10FFFF and no surrogate.
 size_t utf8_put(char out[4], uint32_t c);
 
-// s itself if it is UTF-8; otherwise a copy with U+FFFD for each byte that is part of no character,
-// empty if the arena is full (arena_ok).
+// UTF-8 without a zero byte, which is a character, but no string of an answer can hold it.
+bool utf8_is_text(str s);
+
+// s itself if it is such a text; otherwise a copy with U+FFFD for each zero and each byte that is
+// part of no character, empty if the arena is full (arena_ok).
 str utf8_mended(struct arena *a, str s);

@@ -8,7 +8,7 @@
 #define PIECES    16384
 #define DEPTH_MAX 256
 #define STEPS_MIN ((size_t)4 << 20)
-#define STEPS_OF  ((size_t)16)  // for each byte
+#define STEPS_OF  ((size_t)4)  // for each byte
 #define NO_CALLER UINT32_MAX
 #define BITS_MAX  62
 

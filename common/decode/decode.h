@@ -23,6 +23,7 @@ struct decode_options {
     bool name_of_type;              // OTLP: a type without a period has its own name as __name__
     // JFR: Hz of a recording that does not say it; 0 = 100, which is told
     int64_t sample_rate_else;
+    bool refuse_dangling;   // OTLP: a message in which rows are not there is refused
     bool allocation_class;  // JFR: the class of what was allocated is the leaf of its stack
 };
 

@@ -14,6 +14,7 @@
 struct folded {
     struct stacks s;
     str rest;
+    str returns;     // of a line, what may be several lines that end with carriage returns
     size_t number;   // of the line last read, from 1
     double carried;  // of fractions, which are not in a value yet
     bool begun;      // there was a line that is no comment
@@ -24,8 +25,10 @@ struct folded {
 
 static bool line_next(struct folded *f, str *line)
 {
-    if (f->rest.n == 0) return false;
-    *line = str_split(f->rest, '\n', &f->rest);
+    if (f->rest.n == 0 && f->returns.n == 0) return false;
+    // Some systems ended lines with a carriage return alone.
+    if (f->returns.n == 0) f->returns = str_split(f->rest, '\n', &f->rest);
+    *line = str_split(f->returns, '\r', &f->returns);
     f->number++;
     while (line->n && str_find(S(" \t\r"), line->p[line->n - 1]) < 3)
         line->n--;

@@ -31,6 +31,7 @@ static bool graft_push(struct graft *g, const struct graft_node *node, uint32_t 
         return arena_fail(a, e);
     *row = (uint32_t)g->node_count;
     g->nodes[g->node_count++] = *node;
+    if (node->depth <= STACKS_DEPTH) g->nodes[*row].outer = *row;
     memset(&g->values[(size_t)*row * g->s.type_count], 0, g->s.type_count * sizeof *g->values);
     return true;
 }
@@ -49,7 +50,7 @@ bool graft_root(struct graft *g, const struct profile_label *labels, size_t n, u
         if (labels[i].text.n) p->labels[p->label_count++] = labels[i];
     }
     own->count = p->label_count - own->first;
-    const struct graft_node root = {GRAFT_NONE, (uint32_t)g->root_count++, 0};
+    const struct graft_node root = {GRAFT_NONE, (uint32_t)g->root_count++, 0, 0};
     return graft_push(g, &root, node, e);
 }
 
@@ -73,7 +74,8 @@ bool graft_child(struct graft *g, uint32_t parent, uint32_t frame, uint32_t *nod
     uint64_t hash = hash_table_word((uint64_t)parent << 32 | frame);
     *node = map_find(&g->known, hash, graft_same, &want);
     if (*node != MAP_NONE) return true;
-    const struct graft_node new = {parent, frame, g->nodes[parent].depth + 1};
+    const struct graft_node *above = &g->nodes[parent];
+    const struct graft_node new = {parent, frame, above->depth + 1, above->outer};
     return graft_push(g, &new, node, e) && map_put(&g->known, hash, *node, e);
 }
 
@@ -98,7 +100,7 @@ bool graft_add(struct graft *g, uint32_t node, uint32_t type, int64_t value, err
 bool graft_text(struct graft *g, str name, str *out, err *e)
 {
     *out = name;
-    if (str_utf8(name)) return true;
+    if (utf8_is_text(name)) return true;
     graft_lose(g, LOSS_BAD_TEXT, 1);
     *out = utf8_mended(g->s.a, name);
     return arena_ok(g->s.a, e);
@@ -128,8 +130,31 @@ static bool graft_sample(struct graft *g, size_t row, err *e)
     return true;
 }
 
+// Cuts deep stacks if all of them have too many frames.
+static bool graft_cut(struct graft *g, err *e)
+{
+    uint64_t frames = 0;
+    uint32_t types = g->s.type_count;
+    size_t n = g->node_count;
+    for (size_t i = 0; i < n; i++)
+        frames += graft_has_value(g, i) ? g->nodes[i].depth : 0;
+    for (size_t i = 0; stacks_are_deep(&g->s, frames) && i < n; i++) {
+        uint32_t cut = 0;
+        if (g->nodes[i].depth <= STACKS_DEPTH || !graft_has_value(g, i)) continue;
+        if (!graft_named(g, g->nodes[i].outer, S(STACK_CUT_NAME), &cut, e)) return false;
+        if (cut == i) continue;
+        for (uint32_t k = 0; k < types; k++) {
+            int64_t value = g->values[i * types + k];
+            g->values[i * types + k] = 0;
+            if (!graft_add(g, cut, k, value, e)) return false;
+        }
+    }
+    return true;
+}
+
 bool graft_finish(struct graft *g, struct profile **out, err *e)
 {
+    if (!graft_cut(g, e)) return false;
     for (size_t i = 0; i < g->node_count; i++) {
         if (graft_has_value(g, i) && !graft_sample(g, i, e)) return false;
     }

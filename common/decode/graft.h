@@ -5,8 +5,9 @@
 //
 // A node is a frame below another node; equal frames below the same node are one node. A root has
 // no frame but the labels of all samples below it, such as those of a thread. Values are added to
-// nodes; each node that has one becomes a sample. The value of a root is of a stack that nobody
-// knows, and becomes the frame STACK_UNKNOWN_NAME.
+// nodes; each node that has one becomes a sample, or, of stacks that are too deep for the text,
+// part of one (STACKS_DEPTH). The value of a root is of a stack that nobody knows, and becomes the
+// frame STACK_UNKNOWN_NAME.
 //
 // Memory is the arena's. graft_release frees the indexes, also after a failure.
 #pragma once
@@ -17,6 +18,7 @@ struct graft_node {
     uint32_t parent;  // or GRAFT_NONE: a root
     uint32_t frame;   // row of s.p->functions; of a root the row of its labels
     uint32_t depth;   // frames from the root on
+    uint32_t outer;   // the node at the depth STACKS_DEPTH on the way to this one, or itself
 };
 
 struct graft_labels {

@@ -37,7 +37,7 @@ static bool add_string(struct filling *f, const struct entry *x, err *e)
     struct jfr_labels *l = f->l;
     size_t need = (size_t)l->string_count + 1;
     str text = x->bytes;
-    if (!str_utf8(text)) {
+    if (!utf8_is_text(text)) {
         text = utf8_mended(f->a, text);
         l->bad_texts++;
     }

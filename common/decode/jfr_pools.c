@@ -4,6 +4,7 @@
 //
 // Entries are kept as they lie in the recording; names and stacks are put together when an event
 // asks for them. References go from stack to method to class to symbol and never back.
+#include "base/utf8.h"
 #include "decode/jfr_int.h"
 #include "model/marks.h"
 
@@ -209,7 +210,7 @@ static bool is_bad_text(const struct jfr_chunk *k, const struct jfr_text *t)
         if (row == MAP_NONE) return false;
         t = &k->pools.strings.entries[row].text;
     }
-    return t->kind == JFR_TEXT_UTF8 && !str_utf8(str_make(t->p, t->n));
+    return t->kind == JFR_TEXT_UTF8 && !utf8_is_text(str_make(t->p, t->n));
 }
 
 // Empty with *there = false if the pool does not have it.

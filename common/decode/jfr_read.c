@@ -175,7 +175,7 @@ static str from_utf16(struct arena *a, const struct jfr_text *t, bool compressed
 static str from_utf8(struct arena *a, const struct jfr_text *t)
 {
     str s = str_make(t->p, t->n);
-    return is_ascii(t) ? s : utf8_mended(a, s);
+    return utf8_mended(a, s);
 }
 
 str jfr_text_str(struct arena *a, const struct jfr_text *t, bool compressed)

@@ -347,14 +347,14 @@ static bool mend_texts(struct legacy *l, err *e)
     struct profile *p = l->p;
     for (uint32_t i = 0; i < p->function_count; i++) {
         struct profile_function *f = &p->functions[i];
-        if (str_utf8(f->name) && str_utf8(f->filename)) continue;
+        if (utf8_is_text(f->name) && utf8_is_text(f->filename)) continue;
         losses_add(&p->losses, LOSS_BAD_TEXT, 1);
         f->name = f->system_name = utf8_mended(l->a, f->name);
         f->filename = utf8_mended(l->a, f->filename);
     }
     for (uint32_t i = 0; i < p->mapping_count; i++) {
         struct profile_mapping *m = &p->mappings[i];
-        if (str_utf8(m->filename) && str_utf8(m->build_id)) continue;
+        if (utf8_is_text(m->filename) && utf8_is_text(m->build_id)) continue;
         losses_add(&p->losses, LOSS_BAD_TEXT, 1);
         m->filename = utf8_mended(l->a, m->filename);
         m->build_id = utf8_mended(l->a, m->build_id);

@@ -156,7 +156,8 @@ static bool check_profile(struct otlp *d, str message, err *e)
     return pb_done(&r, e);
 }
 
-// Does the whole request fit d->layout?
+// Does the whole request fit d->layout? Layouts differ in their wire types, but rows that are not
+// there tell them apart too, so a message may have such rows only if it fits none otherwise.
 static bool fits(struct otlp *d, err *e)
 {
     bool end = false;
@@ -176,6 +177,13 @@ static bool find_layout(struct otlp *d, err *e)
     for (int i = 0; i < OTLP_LAYOUTS; i++) {
         d->layout = (enum otlp_layout)i;
         if (fits(d, &why[i])) return true;
+        if (d->a->exhausted) return arena_fail(d->a, e);
+    }
+    d->lenient = !d->o.refuse_dangling;
+    for (int i = 0; d->lenient && i < OTLP_LAYOUTS; i++) {
+        err again = {0};
+        d->layout = (enum otlp_layout)i;
+        if (fits(d, &again)) return true;
         if (d->a->exhausted) return arena_fail(d->a, e);
     }
     return err_set(e, ERR_INVALID_ARGUMENT,
@@ -237,6 +245,7 @@ bool otlp_open(struct arena *a, str bytes, const struct decode_options *o, struc
 bool otlp_from_json(struct arena *a, str text, str *out, err *e)
 {
     bool old = false;
+    if (!decode_plain(a, text, &text, e)) return false;
     if (!otlp_json_read(a, text, OTLP_1_10, out, &old, e)) return false;
     return !old || otlp_json_read(a, text, OTLP_1_7, out, &old, e);
 }

@@ -451,7 +451,8 @@ bool otlp_part_add(struct otlp_part *x, err *e)
     const struct otlp_sample *s = &x->d->sample;
     struct profile_sample to = {.first_location = p->stack_location_count};
     int64_t value = 0;
-    if (!value_of(x, s, &value, e) || !add_stack(x, s, e)) return false;
+    if (!value_of(x, s, &value, e) || (!s->dangling && !add_stack(x, s, e))) return false;
+    losses_add(&p->losses, LOSS_UNKNOWN_STACK, s->dangling);
     to.location_count = p->stack_location_count - to.first_location;
     count_unknown(x, &to);
     losses_add(&p->losses, LOSS_LABELS_LIMIT, s->attribute_surplus);

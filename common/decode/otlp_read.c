@@ -148,6 +148,10 @@ static bool add_attributes(const struct otlp *d, struct pb_reader *r, struct otl
     const uint8_t *at = NULL;
     uint64_t v = 0;
     while (pb_packed_next(r, &at, &v)) {
+        if (d->lenient && v >= d->tables[OTLP_ATTRIBUTES].n) {
+            s->attribute_surplus++;
+            continue;
+        }
         if (!check_index(d, OTLP_ATTRIBUTES, v, e)) return false;
         if (s->attribute_count == OTLP_LABELS_MAX) {
             s->attribute_surplus++;
@@ -158,15 +162,26 @@ static bool add_attributes(const struct otlp *d, struct pb_reader *r, struct otl
     return pb_done(r, e);
 }
 
-static bool is_complete(const struct otlp *d, const struct otlp_sample *s,
-                        const struct otlp_head *h, err *e)
+// Its value can be read, so it stays where the rest of the sample is not in the message.
+static void let_dangle(const struct otlp *d, struct otlp_sample *s)
+{
+    if (s->link >= d->tables[OTLP_LINKS].n) s->link = 0;
+    s->dangling = d->layout == OTLP_1_7
+                      ? s->stack > d->index_count || s->length > d->index_count - s->stack
+                      : s->stack >= d->tables[OTLP_STACKS].n;
+    if (s->dangling) s->stack = s->length = 0;
+}
+
+static bool is_complete(const struct otlp *d, struct otlp_sample *s, const struct otlp_head *h,
+                        err *e)
 {
     if (s->value_count == 0 && s->stamps == 0) {
         return err_set(e, ERR_INVALID_ARGUMENT, "sample value is required");
     }
+    if (d->lenient) let_dangle(d, s);
     // Link 0 means that there is none, whether the table has its row or not.
     if (s->link != 0 && !check_index(d, OTLP_LINKS, s->link, e)) return false;
-    if (d->layout != OTLP_1_7) return check_index(d, OTLP_STACKS, s->stack, e);
+    if (d->layout != OTLP_1_7) return s->dangling || check_index(d, OTLP_STACKS, s->stack, e);
     if (h->type_count > 1 && s->value_count != h->type_count) {
         return err_set(e, ERR_INVALID_ARGUMENT, "a sample has %llu values, its profile %zu types",
                        (unsigned long long)s->value_count, h->type_count);
@@ -182,6 +197,7 @@ bool otlp_read_sample(struct otlp *d, str message, const struct otlp_head *h, er
     struct otlp_sample *s = &d->sample;
     s->stack = s->length = s->link = s->stamps = s->value_count = 0;
     s->sum = 0;
+    s->dangling = false;
     s->attribute_count = s->attribute_surplus = 0;
     struct pb_reader r = pb_reader(message);
     while (pb_next(&r)) {

@@ -231,8 +231,11 @@ bool perf_is_script(str text)
         if (perf_is_empty(line) || line.p[0] == '#') continue;
         // The first line that is no comment decides.
         if (perf_head(line, &v)) {
-            if (str_trim(v.rest).n) return perf_frame(v.rest, &f);
-            return perf_next_line(&rest, &line) && perf_part_of_frame(line, &f);
+            if (perf_frame(v.rest, &f)) return true;
+            bool last = !perf_next_line(&rest, &next);
+            if (!last && perf_part_of_frame(next, &f)) return true;
+            // Of a sample without a stack, as those of tracepoints often are.
+            return v.name.n && (last || perf_is_empty(next) || perf_head(next, &v));
         }
         return perf_bare_frame(line) || (perf_next_line(&rest, &next) && perf_bare_frame(next));
     }

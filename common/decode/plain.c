@@ -12,6 +12,7 @@
 #define BIG_MARK     S("\xfe\xff")
 #define LITTLE_WIDER S("\xff\xfe\0\0")
 #define BIG_WIDER    S("\0\0\xfe\xff")
+#define WIDE_BYTES   8
 #define UNIT_MOST    3  // bytes of UTF-8 that a unit of UTF-16 becomes, at most
 #define REPLACEMENT  0xfffdu
 
@@ -50,6 +51,15 @@ static bool of_utf16(struct arena *a, str s, bool big, str *out, err *e)
     return true;
 }
 
+// UTF-16 without a mark: every other byte of Latin letters is zero, and no text in UTF-8 has zeros.
+static bool is_wide(str s, size_t zero)
+{
+    bool wide = s.n >= WIDE_BYTES;
+    for (size_t i = 0; wide && i < WIDE_BYTES; i++)
+        wide = (s.p[i] == 0) == (i % 2 == zero);
+    return wide;
+}
+
 bool decode_plain(struct arena *a, str bytes, str *out, err *e)
 {
     *out = bytes;
@@ -58,6 +68,8 @@ bool decode_plain(struct arena *a, str bytes, str *out, err *e)
     bool big = str_starts(bytes, BIG_MARK);
     if (big || str_starts(bytes, LITTLE_MARK))
         return of_utf16(a, str_slice(bytes, LITTLE_MARK.n, bytes.n), big, out, e);
+    if (is_wide(bytes, 0) || is_wide(bytes, 1))
+        return of_utf16(a, bytes, is_wide(bytes, 0), out, e);
     if (str_starts(bytes, UTF8_MARK)) *out = str_slice(bytes, UTF8_MARK.n, bytes.n);
     return true;
 }

@@ -91,22 +91,12 @@ static bool survey(struct pprof *d)
     }
 }
 
-// A text that had to be mended is mended whole: bytes that were no text may hold zeros, which many
-// readers of answers refuse.
-static str printable(struct arena *a, str mended)
-{
-    char *out = arena_new(a, mended.n + 1);
-    for (size_t i = 0; out && i < mended.n; i++)
-        out[i] = (char)(mended.p[i] ? mended.p[i] : '?');
-    return out ? str_make(out, mended.n) : (str){0};
-}
-
 static bool read_string(struct pprof *d, const struct field *f)
 {
     str s = str_make(f->bytes, f->value);
-    if (!str_utf8(s)) {
+    if (!utf8_is_text(s)) {
         losses_add(&d->p->losses, LOSS_BAD_TEXT, 1);
-        s = printable(d->a, utf8_mended(d->a, s));
+        s = utf8_mended(d->a, s);
         if (d->a->exhausted) return false;
     }
     if (d->p->language_hint.n == 0 && decode_language(s).n) d->p->language_hint = s;

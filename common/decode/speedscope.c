@@ -267,11 +267,15 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
     if (!json_whole(weight, &value))
         return err_set(e, ERR_OUT_OF_RANGE, "weight %g does not fit 64 bits", weight);
     if (value == 0) return true;
-    if (!stacks_sample(s, depth, &leaf, &values, e)) return false;
+    size_t kept = depth;
+    if (depth > STACKS_DEPTH && stacks_are_deep(s, s->p->stack_location_count + (uint64_t)depth))
+        kept = STACKS_DEPTH;
+    size_t mark = kept < depth;
+    if (!stacks_sample(s, kept + mark, &leaf, &values, e)) return false;
     *values = value;
-    for (size_t i = 0; i < depth; i++)
-        leaf[i] = stack[depth - 1 - i];
-    return true;
+    for (size_t i = 0; i < kept; i++)
+        leaf[mark + i] = stack[kept - 1 - i];
+    return !mark || stacks_frame(s, S(STACK_CUT_NAME), (str){0}, 0, &leaf[0], e);
 }
 
 // Between two events passes time of the stack that is open. It is rounded at both ends and not as

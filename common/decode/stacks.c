@@ -8,6 +8,9 @@
 #include "decode/symbol.h"
 #include "model/marks.h"
 
+#define FRAMES_LEAST   ((uint64_t)4 << 20)
+#define FRAMES_OF_BYTE 16
+
 #define NS_OF_SECOND INT64_C(1000000000)
 
 struct probe {
@@ -49,7 +52,13 @@ bool stacks_begin(struct stacks *s, struct arena *a, size_t encoded_bytes,
     s->p->types = own;
     s->p->type_count = type_count;
     s->p->encoded_bytes = encoded_bytes;
+    s->bytes = encoded_bytes;
     return true;
+}
+
+bool stacks_are_deep(const struct stacks *s, uint64_t frames)
+{
+    return frames > FRAMES_LEAST + FRAMES_OF_BYTE * (uint64_t)s->bytes;
 }
 
 static bool find_frame(struct stacks *s, const struct probe *want, uint64_t hash, uint32_t *row)
@@ -164,7 +173,7 @@ static bool mend_names(struct stacks *s, err *e)
     struct profile *p = s->p;
     for (uint32_t i = 0; i < p->function_count; i++) {
         struct profile_function *f = &p->functions[i];
-        if (str_utf8(f->name) && str_utf8(f->filename)) continue;
+        if (utf8_is_text(f->name) && utf8_is_text(f->filename)) continue;
         losses_add(&p->losses, LOSS_BAD_TEXT, 1);
         f->name = f->system_name = utf8_mended(s->a, f->name);
         f->filename = utf8_mended(s->a, f->filename);

@@ -12,11 +12,17 @@
 #include "base/map.h"
 #include "decode/decode.h"
 
+// A tree of n frames, each in the one before, is stacks of n * n / 2 frames. If the stacks of a
+// file have so many more than it has bytes, those that are deeper than this are cut: what they hold
+// is that of STACK_CUT_NAME below the outermost frames.
+#define STACKS_DEPTH 256
+
 struct stacks {
     struct arena *a;
     uint32_t symbol_max;
     uint32_t type_count;
     int64_t sample_rate;
+    size_t bytes;  // of the text
     struct profile *p;
     struct map frames;
     size_t function_cap;
@@ -36,6 +42,9 @@ bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *
 
 // As stacks_frame, for a name in memory that the caller writes over: a new one is copied.
 bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e) MUST_CHECK;
+
+// Whether so many frames are too many for the text.
+bool stacks_are_deep(const struct stacks *s, uint64_t frames);
 
 // Room for so many samples with so many frames in all, which are the first. Without it arrays
 // double again and again, and the arena keeps all of their steps.

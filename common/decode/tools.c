@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/tools.h"
 
+#include "decode/plain.h"
+
 #define SNIFF_BYTES ((size_t)64 << 10)
 #define KEY_SPACES  16  // between a key and its colon
 
@@ -15,6 +17,21 @@ enum tool tool_named(str name)
         if (str_eq(tool_rows[i].name, name)) return (enum tool)i;
     }
     return TOOL_COUNT;
+}
+
+bool tool_decode(enum tool tool, struct arena *a, str bytes, const struct decode_options *o,
+                 struct decoded *out, err *e)
+{
+    assert(tool < TOOL_COUNT);
+    struct losses bad = {0};
+    str text = {0};
+    if (!decode_plain(a, bytes, &text, e)) return false;
+    str head = str_trim(str_slice(text, 0, SNIFF_BYTES));
+    bool json = str_starts(head, S("{")) || str_starts(head, S("["));
+    if (json && !plain_json(a, text, &bad, &text, e)) return false;
+    if (!tool_rows[tool].decode(a, text, o, out, e)) return false;
+    losses_add(&out->profiles[0].losses, LOSS_BAD_TEXT, bad.count[LOSS_BAD_TEXT]);
+    return true;
 }
 
 bool tool_is_perf_data(str bytes)

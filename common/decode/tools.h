@@ -23,6 +23,11 @@ extern const struct tool_row tool_rows[TOOL_COUNT];
 
 enum tool tool_named(str name);
 
+// Decodes text that may have a byte order mark or be UTF-16, and JSON whose strings are not all
+// UTF-8, which is mended and counted.
+bool tool_decode(enum tool tool, struct arena *a, str bytes, const struct decode_options *o,
+                 struct decoded *out, err *e) MUST_CHECK;
+
 // A file of Linux perf, which only perf reads: the client asks it (deploy/cli/cli_perf_data.h), and
 // servers refuse it with this advice.
 bool tool_is_perf_data(str bytes);

@@ -393,14 +393,29 @@ static bool add_samples(struct v8 *v, const struct tally *t, err *e)
     return add_times(v, t, e);
 }
 
-static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth,
+// The way from a node to the one at the depth STACKS_DEPTH, which ends at the first that is known.
+static size_t outer_node(const struct v8 *v, const uint32_t *depths, size_t *outer, size_t row)
+{
+    size_t at = row;
+    while (depths[at] > STACKS_DEPTH && outer[at] == 0)
+        at = v->nodes[at].parent;
+    size_t found = depths[at] > STACKS_DEPTH ? outer[at] - 1 : at;
+    for (at = row; depths[at] > STACKS_DEPTH && outer[at] == 0; at = v->nodes[at].parent)
+        outer[at] = found + 1;
+    return found;
+}
+
+// cut: below the node comes the mark of a stack that is cut.
+static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth, bool cut,
                       const int64_t *values, err *e)
 {
     uint32_t *leaf = NULL;
     int64_t *to = NULL;
+    depth += cut;
     if (!stacks_sample(s, depth, &leaf, &to, e)) return false;
     memcpy(to, values, s->type_count * sizeof *to);
-    for (uint32_t i = 0; i < depth; i++, row = v->nodes[row].parent) {
+    if (cut && !stacks_frame(s, S(STACK_CUT_NAME), (str){0}, 0, &leaf[0], e)) return false;
+    for (uint32_t i = cut; i < depth; i++, row = v->nodes[row].parent) {
         const struct v8_node *n = &v->nodes[row];
         str name = n->name.n ? n->name : S("(anonymous)");
         if (!stacks_frame(s, name, n->url, n->line, &leaf[i], e)) return false;
@@ -423,10 +438,18 @@ static bool add_stacks(struct v8 *v, struct stacks *s, err *e)
         return false;
     }
     assert(n == v->node_count);
+    uint64_t frames = 0;
+    for (size_t i = 0; i < n; i++)
+        frames += t.counts[i] || t.ns[i] ? depths[i] : 0;
+    bool deep = stacks_are_deep(s, frames);
+    size_t *outer = deep ? ARENA_ARRAY(v->a, size_t, n) : NULL;
+    if (deep && !outer) return arena_fail(v->a, e);
     for (size_t i = 0; i < n; i++) {
         const int64_t values[] = {t.counts[i], t.ns[i]};
         if (values[0] == 0 && values[1] == 0) continue;
-        if (!add_stack(v, s, i, depths[i], values, e)) return false;
+        bool cut = outer && depths[i] > STACKS_DEPTH;
+        size_t row = cut ? outer_node(v, depths, outer, i) : i;
+        if (!add_stack(v, s, row, depths[row], cut, values, e)) return false;
     }
     return true;
 }

@@ -381,3 +381,46 @@ bool mend_samples(struct arena *a, struct profile *p, const struct limits *l, er
     if (!merge_samples(a, p, e)) return false;
     return p->sample_count <= (uint64_t)most || cut_samples(a, p, (uint32_t)most, e);
 }
+
+// ---- types
+
+#define MEND_TYPES_MAX 256  // all are compared with all; of so many none is there twice by mistake
+
+static bool mend_add_column(struct profile *p, uint32_t to, uint32_t from, err *e)
+{
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        int64_t *v = p->values + (size_t)i * p->type_count;
+        if (!__builtin_add_overflow(v[to], v[from], &v[to])) continue;
+        return err_set(e, ERR_OUT_OF_RANGE, "two values of the type %.*s do not fit 64 bits",
+                       STR(p->types[to].type));
+    }
+    return true;
+}
+
+static void mend_drop_column(struct profile *p, uint32_t column)
+{
+    int64_t *to = p->values;
+    for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++) {
+        if (i % p->type_count != column) *to++ = p->values[i];
+    }
+    p->type_count--;
+    memmove(p->types + column, p->types + column + 1, (p->type_count - column) * sizeof *p->types);
+}
+
+bool mend_types(struct profile *p, err *e)
+{
+    if (p->type_count > MEND_TYPES_MAX) return true;
+    for (uint32_t i = 1; i < p->type_count;) {
+        uint32_t k = 0;
+        while (k < i && (!str_eq(p->types[k].type, p->types[i].type) ||
+                         !str_eq(p->types[k].unit, p->types[i].unit)))
+            k++;
+        if (k == i) {
+            i++;
+            continue;
+        }
+        if (!mend_add_column(p, k, i, e)) return false;
+        mend_drop_column(p, i);
+    }
+    return true;
+}

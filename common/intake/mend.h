@@ -21,9 +21,14 @@ bool mend_add_mark(struct arena *a, struct profile *p, str name, uint32_t *locat
 // too. The sum of each type stays as it is.
 bool mend_samples(struct arena *a, struct profile *p, const struct limits *l, err *e) MUST_CHECK;
 
-// More labels that make series on a sample than max_profile_stacktrace_sample_labels: those whose
-// names are last in order are left out, but never span and trace.
+// Labels without a name are left out. More labels that make series on a sample than
+// max_profile_stacktrace_sample_labels: those whose names are last in order are left out, but never
+// span and trace.
 void mend_sample_labels(struct profile *p, const struct limits *l);
+
+// Sample types that are there twice become one, with the sums of both: as two they would be the
+// same series at the same time, of which one is stored.
+bool mend_types(struct profile *p, err *e) MUST_CHECK;
 
 // More labels of a series than max_label_names_per_series: of `own`, which came with the profile,
 // those that do not begin with "__" count. First go names of processes, then of SDKs, systems and

@@ -32,9 +32,26 @@ static int mend_label_order(const void *one, const void *two)
     return c ? c : str_cmp(a->text, b->text);
 }
 
+// A label without a name would make no valid series. It moves to the end: samples may share it.
+static void mend_nameless(struct profile *p, struct profile_sample *s)
+{
+    struct profile_label *v = p->labels + s->first_label;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->label_count; i++) {
+        if (v[i].key.n == 0 && v[i].text.n) continue;
+        struct profile_label one = v[i];
+        v[i] = v[n];
+        v[n++] = one;
+    }
+    losses_add(&p->losses, LOSS_LABELS_LIMIT, s->label_count - n);
+    s->label_count = n;
+}
+
 void mend_sample_labels(struct profile *p, const struct limits *l)
 {
     int64_t most = l->max_profile_stacktrace_sample_labels;
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        mend_nameless(p, &p->samples[i]);
     if (most <= 0) return;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         struct profile_sample *s = &p->samples[i];
@@ -106,7 +123,7 @@ struct mending {
 
 static void mend_str(struct mending *x, str *s)
 {
-    if (str_utf8(*s)) return;
+    if (utf8_is_text(*s)) return;
     *s = utf8_mended(x->a, *s);
     x->n++;
 }
@@ -146,7 +163,7 @@ bool mend_label_text(struct arena *a, labels *ls, struct losses *losses, err *e)
 {
     bool good = true;
     for (size_t i = 0; good && i < ls->n; i++)
-        good = str_utf8(ls->v[i].name) && str_utf8(ls->v[i].value);
+        good = utf8_is_text(ls->v[i].name) && utf8_is_text(ls->v[i].value);
     if (good) return true;
     struct mending x = {a, 0};
     label *v = ARENA_ARRAY(a, label, ls->n);

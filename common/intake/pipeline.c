@@ -180,6 +180,7 @@ static bool change(struct pipeline *in, struct arena *scratch, struct profile *p
 {
     // Go first: its repair compares stacks of all samples, those without a value too.
     if (normalise_is_go(p, *ls) && !normalise_go(scratch, p)) return arena_fail(scratch, e);
+    if (!mend_types(p, e)) return false;
     if (!tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
         // As for the rules of series (finish): they joined labels of the client that are too long.
         if (e->code == ERR_INVALID_ARGUMENT) *why = DISCARD_LABEL_VALUE_TOO_LONG;

@@ -4,6 +4,7 @@
 #include "intake/validate.h"
 
 #include "base/ulid.h"
+#include "base/utf8.h"
 #include "intake/mend.h"
 #include "intake/text.h"
 #include "model/marks.h"
@@ -157,7 +158,7 @@ static bool refuse_text(const struct profile *p, enum discard_reason *why, err *
 {
     for (uint32_t i = 0; i < p->function_count; i++) {
         str name = p->functions[i].name;
-        if (str_utf8(name)) continue;
+        if (utf8_is_text(name)) continue;
         char hex[2 * TEXT_SHOWN + 1];
         name = text_shown(name);
         hex_print((const uint8_t *)name.p, name.n, hex);
@@ -215,7 +216,7 @@ static bool name_is_valid(const struct checks *c, str name, bool valid)
 static bool value_fits(const struct checks *c, size_t i)
 {
     label one = c->ls.v[i];
-    if (!str_utf8(one.value)) {
+    if (!utf8_is_text(one.value)) {
         return invalid(c, DISCARD_INVALID_LABELS, "invalid label value", one.value);
     }
     // The set is sorted, so labels with one name are neighbours.
@@ -231,7 +232,7 @@ static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
     assert(i < c->ls.n);
     label one = c->ls.v[i];
     return lengths_fit(c, one, l) &&
-           name_is_valid(c, one.name, one.name.n > 0 && str_utf8(one.name)) && value_fits(c, i);
+           name_is_valid(c, one.name, one.name.n > 0 && utf8_is_text(one.name)) && value_fits(c, i);
 }
 
 // ---- names that are sanitised
@@ -288,7 +289,7 @@ static bool take_label(struct sanitising *x, size_t i, str name, const struct li
     if (!lengths_fit(x->c, one, l) || !name_is_valid(x->c, one.name, name.p != NULL)) return false;
     if (name.p != one.name.p) {
         // value_fits words the refusal. It is asked only now, because Pyroscope checks names first.
-        if (!str_utf8(one.value)) return value_fits(x->c, i);
+        if (!utf8_is_text(one.value)) return value_fits(x->c, i);
         return take_renamed(x, one, (label){name, one.value});
     }
     x->out[x->n++] = one;
@@ -341,7 +342,7 @@ bool validate_labels(struct arena *a, labels *set, const struct limits *l, enum 
                        ls.n, (long long)l->max_label_names_per_series);
     }
     str name = labels_get(ls, S(LABEL_NAME));
-    if (name.n == 0 || !str_utf8(name)) {
+    if (name.n == 0 || !utf8_is_text(name)) {
         return invalid(&c, DISCARD_INVALID_LABELS, "invalid metric name", (str){0});
     }
     if (labels_get(ls, S(LABEL_SERVICE)).n == 0) {

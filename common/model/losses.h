@@ -32,7 +32,8 @@
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \
-    X(LABELS_LIMIT, "labels_limit", true, "labels beyond the limit; they were left out")
+    X(LABELS_LIMIT, "labels_limit", true,                                                         \
+      "labels beyond the limit, or without a name; they were left out")
 
 enum loss {
 #define X(id, name, stored, text) LOSS_##id,

@@ -79,13 +79,9 @@ void plain_too_large(struct http_exchange *x, const char *msg)
     route_error(x, 413, e.code, e.msg);
 }
 
-bool route_body(struct http_exchange *x, size_t max, err *e)
+static bool plain_inflate(struct http_exchange *x, bool gzip, size_t max, err *e)
 {
-    str how = http_headers_get(&x->headers, "content-encoding");
     str in = buf_view(&x->body);
-    bool gzip = str_ieq(how, S("gzip")) && compress_is_gzip(in);
-    bool zstd = str_ieq(how, S("zstd")) && compress_is_zstd(in);
-    if (!gzip && !zstd) return true;
     struct buf plain;
     buf_init(&plain, x->body.budget, max);
     bool ok = gzip ? compress_gunzip(in, &plain, e) : compress_unzstd(in, &plain, e);
@@ -97,6 +93,20 @@ bool route_body(struct http_exchange *x, size_t max, err *e)
     if (!ok && e->code == ERR_RESOURCE_EXHAUSTED && !plain.failed) e->code = ERR_OUT_OF_RANGE;
     buf_release(&plain);
     return ok;
+}
+
+bool route_body(struct http_exchange *x, size_t max, err *e)
+{
+    str how = http_headers_get(&x->headers, "content-encoding");
+    str in = buf_view(&x->body);
+    bool gzip = str_ieq(how, S("gzip")) && compress_is_gzip(in);
+    bool zstd = str_ieq(how, S("zstd")) && compress_is_zstd(in);
+    return (!gzip && !zstd) || plain_inflate(x, gzip, max, e);
+}
+
+bool route_gunzip(struct http_exchange *x, size_t max, err *e)
+{
+    return !compress_is_gzip(buf_view(&x->body)) || plain_inflate(x, true, max, e);
 }
 
 void plain_head(struct http_exchange *x, struct rpc_call *c)

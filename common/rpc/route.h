@@ -126,6 +126,9 @@ bool route_accepts(str header, str token);
 // resource_exhausted if memory is short, with invalid_argument if it is damaged.
 bool route_body(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
 
+// The same for a body that is a file compressed with gzip, which no header tells.
+bool route_gunzip(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
+
 // Answers of plain routes. They replace a body that was written before; headers stay.
 void route_text(struct http_exchange *x, unsigned status, str body);  // text/plain; charset=utf-8
 void route_error(struct http_exchange *x, unsigned status, enum err_code code, const char *msg);

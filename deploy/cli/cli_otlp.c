@@ -102,8 +102,11 @@ bool cli_otlp_make(struct arena *a, const struct upload_options *o, str bytes, s
     struct rewriting x = {.o = o, .out = &out->body};
     struct arena scratch;
     arena_init(&scratch, NULL, BODY_MAX);
-    bool json = str_starts(str_trim(str_slice(bytes, 0, 64)), S("{"));
-    bool ok = !json || otlp_from_json(&scratch, bytes, &bytes, e);
+    str plain = bytes;
+    bool ok = decode_plain(&scratch, bytes, &plain, e);
+    bool json = ok && str_starts(str_trim(str_slice(plain, 0, 64)), S("{"));
+    if (json) bytes = plain;
+    ok = ok && (!json || otlp_from_json(&scratch, bytes, &bytes, e));
     ok = ok && check(&scratch, o, bytes, &x.layout, e);
     buf_init(&out->body, NULL, BODY_MAX);
     struct pb_reader r = pb_reader(ok ? bytes : (str){0});

@@ -86,7 +86,7 @@ static bool decode(struct arena *a, struct profiles *p, str bytes, const struct 
         return decode_export(a, p, bytes, o, names, e);
 #define TOOL(id, name, decoder) \
     case UPLOAD_##id:           \
-        return decoder(a, bytes, o, d, e);
+        return tool_decode(TOOL_##id, a, bytes, o, d, e);
 #include "decode/tools.def"
     case UPLOAD_PERF_DATA:
         return err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
@@ -239,10 +239,10 @@ static bool has_value(const struct profiles *p, size_t row)
 {
     const struct profiles_type *t = &p->types[row];
     const struct profile *one = &p->decoded.profiles[t->profile];
-    for (uint32_t i = 0; i < one->sample_count; i++) {
-        if (one->values[(size_t)i * one->type_count + t->column]) return true;
-    }
-    return false;
+    __int128 sum = 0;  // values may cancel out
+    for (uint32_t i = 0; i < one->sample_count; i++)
+        sum += one->values[(size_t)i * one->type_count + t->column];
+    return sum != 0;
 }
 
 // The default of a profile, or its last type, but none that has no value if another one has.

@@ -122,13 +122,24 @@ static void complain(struct push *p, const struct slot *s, const err *e)
 }
 
 // Of what was stored: what the server left out or mended, in its words, before the call is
-// released.
+// released. That a rate was assumed was said when the file was read, or is not to be said.
 static void push_note(struct push *p, const struct slot *s, str note)
 {
-    if (note.n == 0) return;
-    erase(p);
-    cli_say(p->c, "%s: stored, with parts left out or mended: %.*s",
-            strcmp(s->file, "-") == 0 ? "standard input" : s->file, STR(note));
+    struct buf more;
+    buf_init(&more, NULL, note.n + 1);
+    for (str rest = note; rest.n;) {
+        str one = str_split(rest, ',', &rest);
+        bool said = s->upload.rate_assumed && str_starts(str_trim(one), S("assumed_rate="));
+        if (said) continue;
+        if (more.n) buf_byte(&more, ',');
+        buf_str(&more, more.n ? one : str_trim(one));
+    }
+    if (more.n) {
+        erase(p);
+        cli_say(p->c, "%s: stored, with parts left out or mended: %.*s",
+                strcmp(s->file, "-") == 0 ? "standard input" : s->file, STR(buf_view(&more)));
+    }
+    buf_release(&more);
 }
 
 static void start(struct push *p, struct slot *s, const char *file)

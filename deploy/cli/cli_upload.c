@@ -25,6 +25,7 @@
 #define GZIP_LEVEL    3
 #define PPROF_TIME    9u  // field time_nanos
 #define STDIN_SERVICE S("stdin")
+#define FOLDED_BYTES  ((size_t)64 << 20)
 #define FOLDED_LINES  20  // of which one has a count, if the text is collapsed stacks
 
 #define SPEEDSCOPE_SCHEMA "speedscope.app/file-format-schema.json"
@@ -84,7 +85,8 @@ static bool is_printed(str line)
 // Has one of the first lines a count? A line may be bad, but not all.
 static bool is_folded(str bytes)
 {
-    str rest = decode_folded_body(str_slice(bytes, 0, SNIFF_BYTES));
+    // Whole lines: one of many frames is long.
+    str rest = decode_folded_body(str_slice(bytes, 0, FOLDED_BYTES));
     for (int i = 0; i < FOLDED_LINES && rest.n; i++) {
         str line = str_trim(str_split(rest, '\n', &rest));
         // A line of a binary file may end in digits too, but has a NUL sooner or later.
@@ -132,9 +134,9 @@ static bool is_trace_list(str bytes)
 // CPU profiles in a trace are worth more than its durations.
 static enum upload_format trace_format(str bytes)
 {
-    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) ||
-                   str_contains(bytes, S("\"CpuProfile\"")) ||
-                   str_contains(bytes, S("\"Profile\""));
+    // Functions may be called as its events are.
+    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) || has_key(bytes, "\"cpuProfile\"") ||
+                   (str_contains(bytes, S("\"Profile\"")) && has_key(bytes, "\"startTime\""));
     return sampled ? UPLOAD_CHROME : UPLOAD_TRACE;
 }
 
@@ -499,7 +501,7 @@ static bool decode_as(enum upload_format format, struct arena *a, str plain, str
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
     enum tool tool = tool_named(formats[format].name);
-    if (tool != TOOL_COUNT) return tool_rows[tool].decode(a, plain, &o, d, e);
+    if (tool != TOOL_COUNT) return tool_decode(tool, a, plain, &o, d, e);
     if (format == UPLOAD_CPUPROFILE) return decode_cpuprofile(a, plain, &o, d, e);
     if (format == UPLOAD_HEAPPROFILE) return decode_heapprofile(a, plain, &o, d, e);
     assert(format == UPLOAD_LEGACY);

@@ -71,14 +71,11 @@ def file_failure(spec, folder):
         return str(e)
     for (type, unit), total in want.items():
         # Samples of text are written as they are, and become time when they are pushed.
-        said = sum(n for (t, u), n in got.items() if u == unit and type in (None, t)) or sum(n for (_, u), n in got.items() if u == "count" and type in (None, "cpu")) * scale(unit)
+        exact = [n for (t, u), n in got.items() if u == unit and type in (None, t)]
+        said = sum(exact) if exact else sum(n for (_, u), n in got.items() if u == "count") * (profiles.period(spec) if unit == "nanoseconds" else 1)
         if said != total:
             return "convert says %s, and the file has %s" % (dict(got), want)
     return None
-
-
-def scale(unit):
-    return profiles.CPU_SAMPLE if unit == "nanoseconds" else 1
 
 
 def drawn_failure(path, type, options, sums):

@@ -14,66 +14,18 @@ import gzip
 import json
 
 from client import PUSH, Pprof, multipart, pb, varint
+from forms import CPU_SAMPLE, NAMES, Format, Held, base, ingest, plain_samples, some, stack
 from jfr import Jfr
 from otlp import LAYOUTS, otlp_request
+from tools import TOOLS
 
-CPU_SAMPLE = 10**7  # ns, at the rate of 100 Hz that is sent
-OF_SAMPLES = ("folded", "lines", "perf", "tree", "trie", "jfr")  # which do not say for how long a sample stands
 PERF_PERIOD = 5_025_125
-NAMES = ["main", "work", "idle", "größe", "函数", "a b", "net/http.(*conn).serve", "std::vector<int>::push_back", "total", "other", "[unknown]", "x" * 200]
 PPROF_ONLY = ["", "@1234", "@5678", "@9abc/0", "@1234", "!bare", "!location", "!function", "!mapping"]
 PPROF_TYPES = [
     ("process_cpu", [["cpu", "nanoseconds"]], ("cpu", "nanoseconds"), 10_000_000), ("process_cpu", [["samples", "count"], ["cpu", "nanoseconds"]], ("cpu", "nanoseconds"), 5_025_125),
     ("memory", [["alloc_objects", "count"], ["alloc_space", "bytes"], ["inuse_objects", "count"], ["inuse_space", "bytes"]], ("space", "bytes"), 524_288),
     ("mutex", [["contentions", "count"], ["delay", "nanoseconds"]], ("contentions", "count"), 1), ("wall", [["wall", "nanoseconds"]], None, 0),
 ]
-
-
-class Held:
-    """One value of a profile: of which type (None: of the one type of the file that has this unit), under which labels of its sample."""
-    __slots__ = ("type", "unit", "value", "labels")
-
-    def __init__(self, type, unit, value, labels=()):
-        self.type, self.unit, self.value, self.labels = type, unit, value, dict(labels)
-
-
-def stack(rng, names, most=6):
-    return [rng.choice(names) for _ in range(rng.choice([1, 1, 2, 3, most]))]
-
-
-def plain_samples(rng, values, count=None, names=NAMES):
-    return [{"stack": stack(rng, names), "values": values()} for _ in range(count or rng.choice([1, 2, 5, 20]))]
-
-
-def base(format, time_ns, types, samples, rng=None, twists=(), duration_ns=0):
-    return {"format": format, "time_ns": time_ns, "duration_ns": duration_ns, "types": types, "samples": samples, "twists": {t: True for t in twists}}
-
-
-def some(rng, *twists):
-    """Each of them one time in four."""
-    return [t for t in twists if rng.random() < 0.25]
-
-
-def ingest(server, spec, labels, body, headers=None, suffix="", **params):
-    own = {k: v for k, v in labels.items() if k != "service_name"}
-    name = "%s%s{%s}" % (labels["service_name"], suffix, ",".join("%s=%s" % kv for kv in own.items()))
-    until = spec["time_ns"] + (spec["duration_ns"] or 10**10)
-    rate = "100" if spec["format"] in OF_SAMPLES and "periods" not in spec["twists"] else None  # where a file has times, this would be told instead of them
-    return server.ingest(name, body, headers, **{"from": str(spec["time_ns"]), "until": str(until), "sampleRate": rate, "format": spec["format"], **params})
-
-
-class Format:
-    """How one is made, sent and counted. twists that change how often something is told have their reason in `reasons`."""
-    names = NAMES
-
-    def held(self, spec):
-        return [Held(t, u, value, s.get("labels", {})) for s in spec["samples"] for (t, u), value in zip(spec["types"], s["values"])]
-
-    def told(self, spec):
-        return {}
-
-    def send(self, server, spec, labels):
-        return ingest(server, spec, labels, self.encode(spec))
 
 
 # ---- pprof
@@ -150,20 +102,27 @@ class PprofFormat(Format):
 # ---- text
 
 class Folded(Format):
-    SUFFIX = {"cpu": ("", [["cpu", "nanoseconds"]], CPU_SAMPLE), "wall": (".wall", [["wall", "nanoseconds"]], CPU_SAMPLE), "alloc_space": (".alloc_space", [["alloc_space", "bytes"]], 1),
-              "alloc_objects": (".alloc_objects", [["alloc_objects", "count"]], 1)}
+    SUFFIX = {"cpu": ("", [["cpu", "nanoseconds"]]), "wall": (".wall", [["wall", "nanoseconds"]]), "alloc_space": (".alloc_space", [["alloc_space", "bytes"]]),
+              "alloc_objects": (".alloc_objects", [["alloc_objects", "count"]])}
+
+    HEADS = {"# interval: 5ms": 5_000_000, "# interval=5000us": 5_000_000, "# sample rate: 250 Hz": 4_000_000, "# async-profiler event=cpu,interval=20ms": 20_000_000,
+             "# command: py-spy record --rate 199": 10**9 // 199}
 
     def generate(self, rng, time_ns):
         kind = rng.choice(list(self.SUFFIX))
         samples = plain_samples(rng, lambda: [rng.choice([0, 1, 3, rng.randrange(10**6)])])
         spec = base("folded", time_ns, self.SUFFIX[kind][1], samples, twists=some(rng, "bom", "crlf", "bad line", "comment", "no last newline", "empty lines"))
-        return {**spec, "kind": kind}
+        if kind in ("cpu", "wall") and rng.random() < 0.3:
+            spec["twists"]["rate"] = True
+        return {**spec, "kind": kind, "head": rng.choice(list(self.HEADS))}
 
     def encode(self, spec):
         twists = spec["twists"]
         lines = ["%s %d" % (";".join(s["stack"]), s["values"][0]) for s in spec["samples"]]
         if "comment" in twists:
             lines.insert(0, "# of a tool")
+        if "rate" in twists:
+            lines.insert(0, spec["head"])
         if "bad line" in twists:
             lines.insert(len(lines) // 2, "main;work a dozen")
         if "empty lines" in twists:
@@ -171,8 +130,11 @@ class Folded(Format):
         end = "\r\n" if "crlf" in twists else "\n"
         return (b"\xef\xbb\xbf" if "bom" in twists else b"") + (end.join(lines) + ("" if "no last newline" in twists else end)).encode()
 
+    def period(self, spec):
+        return self.HEADS[spec["head"]] if "rate" in spec["twists"] else CPU_SAMPLE
+
     def held(self, spec):
-        scale = self.SUFFIX[spec["kind"]][2]
+        scale = self.period(spec) if spec["kind"] in ("cpu", "wall") else 1
         return [Held(None, spec["types"][0][1], s["values"][0] * scale) for s in spec["samples"]]
 
     def told(self, spec):
@@ -196,25 +158,37 @@ class Lines(Format):
 
 
 class Perf(Format):
+    """"periods": each line says how long its sample is. "events": of a clock, and of page faults, which are counted."""
     names = ["main", "work", "idle", "std::vector<int>::push_back", "[unknown]", "operator new(unsigned long)"]
 
     def generate(self, rng, time_ns):
-        samples = plain_samples(rng, lambda: [1], names=self.names)
+        samples = plain_samples(rng, lambda: [rng.choice([1, PERF_PERIOD, 250_000])], names=self.names)
         if rng.random() < 0.3:
             samples[0]["stack"] = []
-        return base("perf", time_ns, [["cpu", "nanoseconds"]], samples, twists=some(rng, "bom", "crlf", "periods"))
+        spec = base("perf", time_ns, [["cpu", "nanoseconds"]], samples, twists=some(rng, "bom", "crlf", "periods", "events"))
+        for s in samples:
+            s["fault"] = rng.random() < 0.4
+        return {**spec, "types": [["cpu", "nanoseconds"], ["page_faults_u", "count"]]} if "events" in spec["twists"] else spec
 
     def encode(self, spec):
         out = ""
         for i, s in enumerate(spec["samples"]):
-            out += "app 12/%d [001] 7.%06d: %s\n" % (13 + i % 2, i, "%10d cpu-clock:ppp: " % PERF_PERIOD if "periods" in spec["twists"] else "cpu-clock: ")
+            event = "%10d page-faults:u: " % s["values"][0] if self.is_fault(spec, s) else "%10d cpu-clock:ppp: " % s["values"][0] if self.is_timed(spec) else "cpu-clock: "
+            out += "app 12/%d [001] 7.%06d: %s\n" % (13 + i % 2, i, event)
             out += "".join("\t%16x %s+0x%x (/bin/app)\n" % (0x400000 + 16 * j, f, j) if f != "[unknown]" else "\t%16x [unknown] (/lib/libc.so.6)\n" % (0x7f000 + j)
                            for j, f in enumerate(reversed(s["stack"]))) + "\n"
         data = (out.replace("\n", "\r\n") if "crlf" in spec["twists"] else out).encode()
         return (b"\xef\xbb\xbf" if "bom" in spec["twists"] else b"") + data
 
+    def is_timed(self, spec):
+        return bool({"periods", "events"} & set(spec["twists"]))
+
+    def is_fault(self, spec, sample):
+        return "events" in spec["twists"] and sample["fault"]
+
     def held(self, spec):
-        return [Held(None, "nanoseconds", PERF_PERIOD if "periods" in spec["twists"] else CPU_SAMPLE) for _ in spec["samples"]]
+        return [Held("page_faults_u", "count", s["values"][0]) if self.is_fault(spec, s) else Held(None, "nanoseconds", s["values"][0] if self.is_timed(spec) else CPU_SAMPLE)
+                for s in spec["samples"]]
 
 
 class Legacy(Format):
@@ -388,6 +362,7 @@ class Trie(Tree):
 
 class JfrFormat(Format):
     """Stacks are 1 and 2 (tests/lib/jfr.py); 0 and 9 are not in the recording."""
+    RATES = [([("event", "cpu"), ("interval", "5000000")], 5_000_000), ([("event", "itimer"), ("interval", "5ms")], 5_000_000), ([("event", "ctimer"), ("interval", "20 ms")], 20_000_000)]
 
     def generate(self, rng, time_ns):
         samples = [{"stack": [rng.choice([1, 2])], "values": [rng.randrange(1, 20)]} for _ in range(rng.choice([1, 2, 4]))]
@@ -395,7 +370,12 @@ class JfrFormat(Format):
             samples.append({"stack": [rng.choice([0, 9])], "values": [rng.randrange(1, 20)]})
         if rng.random() < 0.5:
             samples.append({"stack": [rng.choice([1, 2])], "values": [rng.randrange(1, 10**6)], "tlab": True})
-        return base("jfr", time_ns, [["cpu", "nanoseconds"]], samples, twists=some(rng, "compressed", "gzip"), duration_ns=10 * 10**9)
+        spec = base("jfr", time_ns, [["cpu", "nanoseconds"]], samples, twists=some(rng, "compressed", "gzip", "own rate"), duration_ns=10 * 10**9)
+        return {**spec, "rate": rng.randrange(len(self.RATES))}
+
+    def rate(self, spec):
+        """What the recording says of its rate, which counts more than the one that is sent."""
+        return self.RATES[spec["rate"]] if "own rate" in spec["twists"] else ([], CPU_SAMPLE)
 
     def send(self, server, spec, labels):
         data = self.encode(spec)
@@ -404,6 +384,8 @@ class JfrFormat(Format):
 
     def encode(self, spec):
         recording = Jfr(compressed="compressed" in spec["twists"])
+        for setting in self.rate(spec)[0]:
+            recording.setting(*setting)
         for s in spec["samples"]:
             if s.get("tlab"):
                 recording.tlab(s["stack"][0], s["values"][0])
@@ -417,7 +399,7 @@ class JfrFormat(Format):
             if s.get("tlab"):
                 held += [Held("alloc_in_new_tlab_bytes", "bytes", s["values"][0]), Held("alloc_in_new_tlab_objects", "count", 1)]
             else:
-                held.append(Held("cpu", "nanoseconds", s["values"][0] * CPU_SAMPLE))
+                held.append(Held("cpu", "nanoseconds", s["values"][0] * self.rate(spec)[1]))
         return held
 
     def told(self, spec):
@@ -448,7 +430,7 @@ class Otlp(Format):
 
 
 FORMATS = {"pprof": PprofFormat(), "folded": Folded(), "lines": Lines(), "perf": Perf(), "legacy": Legacy(), "speedscope": Speedscope(), "cpuprofile": CpuProfile(),
-           "heapprofile": HeapProfile(), "tree": Tree(), "trie": Trie(), "jfr": JfrFormat(), "otlp": Otlp()}
+           "heapprofile": HeapProfile(), "tree": Tree(), "trie": Trie(), "jfr": JfrFormat(), "otlp": Otlp(), **TOOLS}
 
 
 def generate(rng, format, time_ns):
@@ -465,6 +447,10 @@ def held(spec):
 
 def told(spec):
     return FORMATS[spec["format"]].told(spec)
+
+
+def period(spec):
+    return FORMATS[spec["format"]].period(spec)
 
 
 def sums(spec):

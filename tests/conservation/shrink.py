@@ -47,7 +47,8 @@ def simpler(spec):
     for n, s in enumerate(spec["samples"]):
         if s.get("labels"):
             yield with_sample(spec, n, {**s, "labels": {}})
-        for i in range(len(s["stack"]) if len(s["stack"]) > 1 or spec["format"] in ("pprof", "perf") else 0):  # text without a frame is something else
+        frames = len(s["stack"] or ())
+        for i in range(frames if frames > 1 or spec["format"] in ("pprof", "perf") else 0):  # text without a frame is something else
             yield with_sample(spec, n, {**s, "stack": cut(s["stack"], i)})
         if spec["format"] in ("pprof", "folded", "speedscope", "heapprofile", "tree", "trie"):
             small = [max(-1, min(1, v)) for v in s["values"]]

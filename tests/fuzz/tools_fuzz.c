@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_init(&pprof, NULL, 64 << 20);
     str bytes = str_make(data + 1, size - 1);
     (void)tool_of(bytes);
-    if (tool_rows[(size_t)(data[0] - 'a') % TOOL_COUNT].decode(&a, bytes, &any, &d, &e)) {
+    if (tool_decode((enum tool)((size_t)(data[0] - 'a') % TOOL_COUNT), &a, bytes, &any, &d, &e)) {
         CHECK(d.count == 1 && d.profiles->sample_count > 0);
         if (!decode_put_pprof(&a, d.profiles, &pprof, &e) ||
             !decode_pprof(&a, buf_view(&pprof), &any, &again, NULL, &e))

@@ -59,6 +59,8 @@ static void text_is_mended_byte_by_byte(void **state)
         {S_INIT("\xff\xfe"), S_INIT("\xef\xbf\xbd\xef\xbf\xbd")},
         {S_INIT("a\xe2\x82"), S_INIT("a\xef\xbf\xbd\xef\xbf\xbd")},
         {S_INIT("\xc3\xa9\x80"), S_INIT("\xc3\xa9\xef\xbf\xbd")},
+        {S_INIT("a\0b"), S_INIT("a\xef\xbf\xbd"
+                                "b")},
     };
     struct arena a;
     arena_init(&a, NULL, 1 << 16);

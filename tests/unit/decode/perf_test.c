@@ -182,6 +182,10 @@ static void a_script_is_told_by_its_first_sample(void **state)
     assert_true(perf_is_script(S("77 12.5: 1 cycles:\n\tf (/a)\n")));
     assert_true(perf_is_script(S("\t  7f0012 f\n\t  7f0013 main\n")));
     assert_true(perf_is_script(S("shop \n\t  7f0012 f\n")));
+    assert_true(perf_is_script(
+        S("shop 77 [001] 12.5: sched:sched_switch: prev_pid=1 ==> next_pid=0\n\t12 f (/a)\n")));
+    assert_true(perf_is_script(S("shop 77 12.5: cycles:u: \n\nshop 77 12.6: cycles:u: \n")));
+    assert_true(perf_is_script(S("shop 77 12.5: cycles:u: \n")));
     assert_false(perf_is_script(S("shop \nmain;work 12\n")));
     assert_false(perf_is_script(S("  12 apples\n")));
     assert_false(perf_is_script(S("main;work 12\n")));

@@ -244,6 +244,46 @@ static void texts_become_utf8(void **state)
     assert_int_equal(p.losses.count[LOSS_BAD_TEXT], 5);
 }
 
+static void labels_without_a_name_are_left_out(void **state)
+{
+    (void)state;
+    static const struct limits none;
+    struct profile_label v[] = {{.text = S("x")}, {.key = S("k"), .text = S("y")}, {.number = 3}};
+    struct profile_sample samples[] = {{.first_label = 0, .label_count = 3},
+                                       {.first_label = 0, .label_count = 3}};
+    struct profile p = {.samples = samples, .sample_count = 2, .labels = v, .label_count = 3};
+    mend_sample_labels(&p, &none);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(samples[i].label_count, 2);
+        assert_true(str_is(v[samples[i].first_label].key, "k"));
+    }
+    assert_int_equal(p.losses.count[LOSS_LABELS_LIMIT], 2);
+}
+
+static void types_that_are_there_twice_are_one(void **state)
+{
+    (void)state;
+    struct profile_type types[] = {{S("x"), S("count")},
+                                   {S("y"), S("count")},
+                                   {S("x"), S("count")},
+                                   {S("x"), S("bytes")},
+                                   {S("x"), S("count")}};
+    struct profile_sample samples[2] = {0};
+    int64_t values[] = {1, 2, 4, 8, 16, 3, 5, 7, 9, 11};
+    static const int64_t wanted[] = {21, 2, 8, 21, 5, 9};
+    struct profile p = {
+        .types = types, .type_count = 5, .samples = samples, .sample_count = 2, .values = values};
+    assert_ok(mend_types(&p, e));
+    assert_int_equal(p.type_count, 3);
+    assert_memory_equal(p.values, wanted, sizeof wanted);
+    assert_true(str_is(types[1].type, "y") && str_is(types[2].unit, "bytes"));
+    values[0] = INT64_MAX;
+    types[1] = types[0];
+    err e = {0};
+    assert_false(mend_types(&p, &e));
+    assert_int_equal(e.code, ERR_OUT_OF_RANGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +296,8 @@ int main(void)
         ARENA_TEST(numbers_do_not_count_as_labels),
         ARENA_TEST(series_lose_labels_of_processes_first),
         ARENA_TEST(texts_become_utf8),
+        ARENA_TEST(labels_without_a_name_are_left_out),
+        ARENA_TEST(types_that_are_there_twice_are_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
