@@ -88,13 +88,15 @@ static unsigned put_left(struct buf *b, const struct cli_option_row *o)
     buf_z(&names, "  ");
     put_names(&names, o);
     str rest = buf_view(&names);
-    while (rest.n > COLUMNS) {
-        size_t cut = COLUMNS;
+    size_t room = COLUMNS;
+    while (rest.n > room) {
+        size_t cut = room;
         while (cut > 0 && rest.p[cut - 1] != '|')
             cut--;
         if (cut == 0) break;
         buf_printf(b, "%.*s\n%*s", STR(str_slice(rest, 0, cut)), CHOICES_COLUMN, "");
         rest = str_slice(rest, cut, rest.n);
+        room = COLUMNS - CHOICES_COLUMN;
     }
     buf_str(b, rest);
     unsigned at = (unsigned)names.n;

@@ -47,7 +47,6 @@ REFUSED = [
     ("empty-profile", b"", "", MALFORMED),
     ("gzip-bomb", bomb(), "uncompressed profile payload size exceeds limit of 4.2 MB", "profile_size_limit"),
     ("ten-million-strings", raw() + b"2\0" * 10_000_000, "uncompressed profile payload size exceeds limit of 4.2 MB", "profile_size_limit"),
-    ("two-million-strings-fit-but-no-utf8", raw() + b"2\0" * 2_000_000 + b"2\1\xff", "invalid utf8 string hex: ff", MALFORMED),
     ("sample-type-string", spoiled("types", 0, None, (99, 1)), "sample type type string index out of range", MALFORMED),
     ("function-name-string", spoiled("functions", 0, 1, 10**6), "function name string index out of range", MALFORMED),
     ("function-name-string-negative", spoiled("functions", 0, 1, -1), "function name string index out of range", MALFORMED),
@@ -56,7 +55,7 @@ REFUSED = [
     ("location-id-0", spoiled("locations", 0, 0, 0), "location id is 0", MALFORMED),
     ("too-many-values", Pprof(("a", [1, 2])).encode(), "sample value length mismatch", MALFORMED),
     ("too-few-values", Pprof(("a", [1]), types=(("a", "b"), ("c", "d"))).encode(), "sample value length mismatch", MALFORMED),
-    ("bad-utf8", Pprof(("a\udcff", 1)).encode(), "invalid utf8 string hex: 61ff", MALFORMED),
+    ("bad-utf8", Pprof(("a\udcff", 1)).encode(), "invalid utf8 string", MALFORMED),
     ("group-wire-type", raw() + bytes([15 << 3 | 3, 15 << 3 | 4]), "", MALFORMED),
     ("field-0", raw() + b"\0\0", "", MALFORMED),
     ("too-many-samples", Pprof(*[(["f"], 1)] * 16001).encode(), "max_profile_stacktrace_samples, actual: 16001, limit: 16000", "samples_limit"),
@@ -93,11 +92,11 @@ def test_refused_with_its_reason_and_the_rest_kept(s, shared, name, bad, text, r
 
 # made when the test runs: of a time that it asks for
 MENDED = [
-    ("negative-values-vanish", lambda: Pprof(("a", 5), ("b", -5)).encode(), {"a": 5}),
+    ("negative-values-stay", lambda: Pprof(("a", 5), ("b", -5)).encode(), {"a": 5, "b": -5}),
     ("zero-values-vanish", lambda: Pprof(("a", 5), ("b", 0)).encode(), {"a": 5}),
-    ("unknown-location-loses-the-sample", lambda: Pprof(("a", 5)).encode() + pb((2, pb((1, 77), (2, 9)))), {"a": 5}),
-    ("unknown-function-loses-the-location", lambda: Pprof(("a", 5)).encode() + pb((4, pb((1, 50), (4, pb((1, 99)))))) + pb((2, pb((1, 50), (2, 9)))), {"a": 5}),
-    ("unknown-mapping-loses-the-location", lambda: spoiled("locations", 0, 1, 99), {"main;idle": 4}),
+    ("unknown-location", lambda: Pprof(("a", 5)).encode() + pb((2, pb((1, 77), (2, 9)))), {"a": 5, "[unknown]": 9}),
+    ("unknown-function", lambda: Pprof(("a", 5)).encode() + pb((4, pb((1, 50), (4, pb((1, 99)))))) + pb((2, pb((1, 50), (2, 9)))), {"a": 5, "[unknown]": 9}),
+    ("unknown-mapping", lambda: spoiled("locations", 0, 1, 99), {"main;work": 3, "main;idle": 4}),
     ("huge-ids", lambda: Pprof(("a", 5)).encode() + pb((5, pb((1, 2**63 + 5), (2, 1))), (4, pb((1, 2**64 - 1), (4, pb((1, 2**63 + 5))))), (2, pb((1, 2**64 - 1), (2, 9)))),
      {"a": 5, "cpu": 9}),
 ]

@@ -70,8 +70,8 @@ def stacks(f, service, start=OLD - 30 * DAY, end=OLD + 60 * DAY, tenant=None):
 
 
 def objects(f):
-    """All that the store has."""
-    return sorted(objects_of(f.store))
+    """All that the store has but streams, which ingesters register when they see fit."""
+    return sorted(name for name in objects_of(f.store) if not name.startswith("v1/streams/"))
 
 
 def test_a_folder_that_is_imported_twice_counts_once(shared, tmp_path):
@@ -142,7 +142,7 @@ def test_damaged_files_are_named_and_left_out_or_stop_it(shared, tmp_path):
     (tmp_path / "text.pb").write_bytes(b"main;a 1\n")
     (tmp_path / "cut.pb.gz").write_bytes(gzip.compress(Pprof(("a", 1), time_ns=OLD).encode())[:-9])
     (tmp_path / "timeless.pb").write_bytes(Pprof(("a", 1), time_ns=0).encode())
-    (tmp_path / "wrong.pb").write_bytes(Pprof(("a", 1), time_ns=OLD).encode().replace(b"cpu", b"\xff\xfe\xfd"))
+    (tmp_path / "wrong.pb").write_bytes(Pprof(("a", [1, 2]), time_ns=OLD).encode())  # more values than types
     (tmp_path / "future.pb").write_bytes(Pprof(("a", 1), time_ns=time.time_ns() + DAY).encode())
     said = imports(shared, tmp_path, status=1)
     for name in ("empty.pb", "text.pb", "cut.pb.gz", "timeless.pb", "wrong.pb", "future.pb"):

@@ -225,7 +225,7 @@ def test_services(s, name, app, kind, labels):
 def test_counts_of_a_stack_may_be_taken_back(s):
     service = unique()
     s.ingest(service + ".alloc_objects", "a;b 5\na;b -3\r\nc -1\nd +2\n").expect(200)
-    assert s.stacks(service, "memory:alloc_objects:count::") == {"a;b": 2, "d": 2}
+    assert s.stacks(service, "memory:alloc_objects:count::") == {"a;b": 2, "c": -1, "d": 2}
 
 
 # ---- files of other tools
@@ -335,7 +335,7 @@ BAD_TEXTS = [("perf", PERF.replace("work", "\x80").encode("latin-1")), ("perf", 
 @pytest.mark.parametrize("format, body", BAD_TEXTS)
 def test_names_that_are_no_utf8_are_mended_and_told(s, format, body):
     service = unique()
-    assert s.ingest(service, body, format=format).expect(200).headers["Flametree-Discarded"].startswith("bad_text=")
+    assert "bad_text=" in s.ingest(service, body, format=format).expect(200).headers["Flametree-Discarded"]
     text = json.dumps([s.series(service, "comm"), [sorted(s.stacks(service, type)) for type in s.types(service)]], ensure_ascii=False)
     assert "\ufffd" in text, text
 

@@ -187,9 +187,9 @@ def test_flag_over_environment_over_file(tmp_path):
 
 def test_hangup_reloads_what_is_reloadable(tmp_path):
     path = tmp_path / "c.yaml"
-    path.write_text("limits:\n  max_label_names_per_series: 30\n")
+    path.write_text("limits:\n  max_label_names_per_series: 30\n  faulty_profiles: refuse\n")
     with Flametree("--config", str(path)) as f:
-        path.write_text("limits:\n  max_label_names_per_series: 3\n")
+        path.write_text("limits:\n  max_label_names_per_series: 3\n  faulty_profiles: refuse\n")
         f.signal(signal.SIGHUP)
         await_("the new limit", lambda: "max_label_names_per_series: 3\n" in get(f, "/config")[2])
         reply = Server(f.url, strict=True).push({"__name__": "process_cpu", "service_name": "x", "a": "1", "b": "2"}, Pprof(("a", 1)))

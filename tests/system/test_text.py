@@ -4,12 +4,20 @@ import json
 import pytest
 from cli import fails, ok, run, url
 from client import CPU, Server, unique
+from flametree import TOPOLOGIES, deploy
 
 COUNT = "samples:samples:count::"
 WALL = "wall:wall:nanoseconds:wall:nanoseconds"
 MS = 10**6
 FOLDED = "m;a 5\nm;b 7\n"
 TWO = {"m;a": 5, "m;b": 7}
+
+
+@pytest.fixture(scope="module", params=TOPOLOGIES)
+def shared(request):
+    """With our own limits: Pyroscope's refuse names that are not UTF-8."""
+    with deploy(request.param) as f:
+        yield f
 
 
 def times(factor, stacks):
