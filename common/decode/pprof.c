@@ -96,6 +96,7 @@ static bool read_string(struct pprof *d, const struct field *f)
     str s = str_make(f->bytes, f->value);
     if (!utf8_is_text(s)) {
         losses_add(&d->p->losses, LOSS_BAD_TEXT, 1);
+        if (d->p->bad_text.n == 0) d->p->bad_text = s;
         s = utf8_mended(d->a, s);
         if (d->a->exhausted) return false;
     }

@@ -154,16 +154,23 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
     return true;
 }
 
+// The bytes are no text, and a log may take only text: so they are shown as digits.
+static bool refuse_name(str name, enum discard_reason *why, err *e)
+{
+    char hex[2 * TEXT_SHOWN + 1];
+    name = text_shown(name);
+    hex_print((const uint8_t *)name.p, name.n, hex);
+    *why = DISCARD_MALFORMED_PROFILE;
+    return err_set(e, ERR_INVALID_ARGUMENT, "invalid utf8 string hex: %s", hex);
+}
+
 static bool refuse_text(const struct profile *p, enum discard_reason *why, err *e)
 {
+    // Some decoders mend names themselves, and not all of them keep one as it was sent.
+    if (p->bad_text.n) return refuse_name(p->bad_text, why, e);
+    if (p->losses.count[LOSS_BAD_TEXT]) return malformed(why, e, "invalid utf8 string");
     for (uint32_t i = 0; i < p->function_count; i++) {
-        str name = p->functions[i].name;
-        if (utf8_is_text(name)) continue;
-        char hex[2 * TEXT_SHOWN + 1];
-        name = text_shown(name);
-        hex_print((const uint8_t *)name.p, name.n, hex);
-        *why = DISCARD_MALFORMED_PROFILE;
-        return err_set(e, ERR_INVALID_ARGUMENT, "invalid utf8 string hex: %s", hex);
+        if (!utf8_is_text(p->functions[i].name)) return refuse_name(p->functions[i].name, why, e);
     }
     return true;
 }
@@ -171,10 +178,7 @@ static bool refuse_text(const struct profile *p, enum discard_reason *why, err *
 bool validate_text(struct arena *a, struct profile *p, const struct limits *l,
                    enum discard_reason *why, err *e)
 {
-    if (!l->refuses_faulty) return mend_text(a, p, e);
-    // Some decoders mend texts themselves.
-    if (p->losses.count[LOSS_BAD_TEXT]) return malformed(why, e, "invalid utf8 string");
-    return refuse_text(p, why, e);
+    return l->refuses_faulty ? refuse_text(p, why, e) : mend_text(a, p, e);
 }
 
 // ---- labels

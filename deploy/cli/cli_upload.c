@@ -550,6 +550,20 @@ static bool make_plain(struct buf *inflated, str *plain, err *e)
     return ok;
 }
 
+// What a file holds, in `inflated` if it was compressed or in another encoding, and its format.
+static bool upload_unpack(struct upload *out, str bytes, struct buf *inflated, str *plain, err *e)
+{
+    *plain = bytes;
+    if (compress_is_gzip(bytes)) {
+        if (!compress_gunzip(bytes, inflated, e)) return false;
+        *plain = buf_view(inflated);
+    }
+    if (!is_binary(out->format) && !make_plain(inflated, plain, e)) return false;
+    if (out->format == UPLOAD_PERF_DATA)
+        return err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
+    return out->format != UPLOAD_AUTO || upload_detect(*plain, &out->format, e);
+}
+
 bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
                  struct upload *out, err *e)
 {
@@ -558,16 +572,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     struct buf pprof;
     buf_init(&inflated, NULL, INFLATED_MAX);
     buf_init(&pprof, NULL, INFLATED_MAX);
-    str plain = bytes;
-    bool ok = true;
-    if (compress_is_gzip(bytes)) {
-        ok = compress_gunzip(bytes, &inflated, e);
-        plain = buf_view(&inflated);
-    }
-    if (ok && !is_binary(out->format)) ok = make_plain(&inflated, &plain, e);
-    if (ok && out->format == UPLOAD_PERF_DATA)
-        ok = err_set(e, ERR_INVALID_ARGUMENT, "it is not perf.data");
-    if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
+    str plain = {0};
+    bool ok = upload_unpack(out, bytes, &inflated, &plain, e);
     struct upload_text text = {0};
     if (ok) ok = read_text(out->format, plain, &text, e);
     // Servers of other makes would take the head for stacks. If it states a rate that is no whole
