@@ -20,6 +20,7 @@
 #include "distributor/metrics.h"
 #include "distributor/state.h"
 #include "intake/text.h"
+#include "sys/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 #define STATUS_TOO_MANY      429
 #define DEFAULT_SAMPLE_RATE  100
 #define NS_OF_1971           (INT64_C(365) * 86400 * 1000000000)
+#define UPLOAD_PERIOD_MAX_S  60  // agents upload every 10 or 15 s
 #define LABELS_ADDED         6
 #define MIB                  ((double)(1 << 20))
 
@@ -144,6 +146,14 @@ static bool read_time(struct upload *u, const char *key, int64_t *ns, err *e)
                               STR(text_shown(text)));
 }
 
+// Whether `until` is the begin of the period in which the upload began: agents in Go cut the end of
+// their last upload to a multiple of the period in which they upload, and not its begin.
+static bool ends_in_its_period(const struct upload *u)
+{
+    return u->until_ns % NS_PER_S == 0 && u->from_ns % NS_PER_S != 0 &&
+           u->from_ns - u->until_ns < UPLOAD_PERIOD_MAX_S * NS_PER_S;
+}
+
 // A range that ends before it begins has no right reading: which of the two is wrong?
 static bool read_range(struct upload *u, err *e)
 {
@@ -154,6 +164,10 @@ static bool read_range(struct upload *u, err *e)
     // Only times that were sent can contradict each other: `from` alone may be of a clock that is a
     // little ahead.
     if (u->from_ns <= u->until_ns || from.n == 0 || until.n == 0) return true;
+    if (ends_in_its_period(u)) {
+        u->until_ns = u->from_ns;
+        return true;
+    }
     int64_t ahead = 0;
     int64_t newest = u->q.limits->reject_newer_than;
     bool outside = newest > 0 && !__builtin_sub_overflow(u->from_ns, u->q.in.now_ns, &ahead) &&

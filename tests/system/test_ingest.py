@@ -152,6 +152,15 @@ def test_times_that_cannot_be_are_refused_by_name(s, form, params, told):
     assert service not in s.ok("LabelValues", name="service_name").get("names", [])
 
 
+def test_an_end_that_an_agent_cut_to_its_period_is_taken(s):
+    """Go's agent ends its last upload at a multiple of its period, which may lie before that upload's begin."""
+    service, at = unique(), int(time.time()) - 60
+    s.ingest(service, b"a 1\n", sampleRate="0", **{"from": "%d258135135" % at, "until": "%d000000000" % (at // 15 * 15)}).expect(200)
+    assert s.stacks(service) == {"a": 1}
+    s.ingest(unique(), b"a 1\n", **{"from": "%d000000000" % at, "until": "%d000000000" % (at - 1)}).expect(400, "is after until")
+    s.ingest(unique(), b"a 1\n", **{"from": "%d258135135" % at, "until": "%d000000000" % (at - 60)}).expect(400, "is after until")
+
+
 def test_refused_times_and_names_are_counted(s):
     def count(reason):
         text = s.call("GET", "/metrics").expect(200).text

@@ -226,12 +226,13 @@ func selector(service string) string { return fmt.Sprintf(`{service_name=%q}`, s
 // bar is what a flame graph shows of a call path.
 type bar struct{ self, total int64 }
 
-// tree sums samples by brute force: {"total;a;b": bar}. Empty stacks are in no tree.
+// tree sums samples by brute force: {"total;a;b": bar}. Empty stacks are the frame [unknown].
 func tree(samples ...sample) map[string]bar {
 	out := map[string]bar{}
 	for _, s := range samples {
-		if s.stack == "" {
-			continue
+		stack := s.stack
+		if stack == "" {
+			stack = "[unknown]"
 		}
 		path := "total"
 		add := func(self int64) {
@@ -239,7 +240,7 @@ func tree(samples ...sample) map[string]bar {
 			out[path] = bar{b.self + self, b.total + s.values[0]}
 		}
 		add(0)
-		frames := strings.Split(s.stack, ";")
+		frames := strings.Split(stack, ";")
 		for i, frame := range frames {
 			path += ";" + frame
 			if i == len(frames)-1 {
