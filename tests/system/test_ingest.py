@@ -156,7 +156,7 @@ def test_an_end_that_an_agent_cut_to_its_period_is_taken(s):
     """Go's agent ends its last upload at a multiple of its period, which may lie before that upload's begin."""
     service, at = unique(), int(time.time()) - 60
     s.ingest(service, b"a 1\n", sampleRate="0", **{"from": "%d258135135" % at, "until": "%d000000000" % (at // 15 * 15)}).expect(200)
-    assert s.stacks(service) == {"a": 1}
+    assert s.stacks(service, "process_cpu:samples:count::", start=at * 1000, end=at * 1000 + 999) == {"a": 1}
     s.ingest(unique(), b"a 1\n", **{"from": "%d000000000" % at, "until": "%d000000000" % (at - 1)}).expect(400, "is after until")
     s.ingest(unique(), b"a 1\n", **{"from": "%d258135135" % at, "until": "%d000000000" % (at - 60)}).expect(400, "is after until")
 
