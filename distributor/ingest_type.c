@@ -116,7 +116,7 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     if (str_is(p->types[0].unit, "bytes")) sample_rate = 0;
     p->types[0] = (struct profile_type){t->sample_type, t->sample_unit};
     if (sample_rate == 0 || !ingest_type_is_time(t)) {
-        // What a text says of its rate is about its time alone.
+        // The rate in a text concerns its time alone.
         p->period_type = (struct profile_type){0};
         p->period = 0;
         return true;

@@ -118,7 +118,7 @@ struct callgraph_walk {
     bool negative;
     uint32_t *first;      // of each function, in by_callee
     uint32_t *by_callee;  // edges
-    int64_t *uncalled;    // what of each function no caller accounts for
+    int64_t *uncalled;    // cost of each function that no caller accounts for
     bool *on_path;
     struct callgraph_step *path;
     size_t depth;
@@ -151,7 +151,7 @@ static bool callgraph_sort(struct callgraph_walk *w, err *e)
     return true;
 }
 
-// What each function used, itself and through others, less what was used for its callers.
+// The cost of each function, its callees included, without the part that its callers account for.
 static void callgraph_balance(struct callgraph_walk *w)
 {
     const struct callgraph *c = w->c;

@@ -65,7 +65,7 @@ struct cgr {
     bool call;  // the next line of values is of one
     int64_t totals[EVENTS_MAX];
     bool has_totals;
-    bool no_totals;  // what the file calls so is something else
+    bool no_totals;  // the lines of totals in this file mean something else
     str header;      // events: as it was
 };
 
@@ -373,7 +373,7 @@ static bool cgr_lines(struct cgr *c, str text, err *e)
     return c->event_count || err_set(e, ERR_INVALID_ARGUMENT, "it has no line `events:`");
 }
 
-// What the file's sums have more than its functions is of a stack that nobody knows.
+// The part of the file's sums that no function has belongs to an unknown stack.
 static bool cgr_rest(struct cgr *c, uint32_t root, err *e)
 {
     bool more = false;

@@ -24,7 +24,7 @@ struct decode_options {
     // JFR: Hz of a recording that does not say it; 0 = 100, which is told
     int64_t sample_rate_else;
     bool refuse_dangling;   // OTLP: a message in which rows are not there is refused
-    bool allocation_class;  // JFR: the class of what was allocated is the leaf of its stack
+    bool allocation_class;  // JFR: the class of the allocated object is the leaf of its stack
 };
 
 struct decoded {

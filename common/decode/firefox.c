@@ -24,7 +24,7 @@ enum fx_type {
     FX_TYPES
 };
 
-// What the samples of one thread count.
+// The sample types of one thread.
 enum fx_weight {
     FX_OF_SAMPLES,
     FX_OF_TIME,

@@ -31,7 +31,7 @@ struct bearer {
     bool found;
     // while its stacks are made
     struct graft g;
-    int64_t period;  // what a tick is in the second type
+    int64_t period;  // value of a tick in the second type
     int64_t sum;     // of the bars so far
     int64_t at;      // the end of the bar before, in the level
     size_t above;    // the bar of the level above that was the last one to be above another

@@ -29,7 +29,7 @@ bool jfr_is(str bytes);
 //
 // Samples have the labels of their context, and `profile_id` and `span_name` of their span. Stacks
 // and frames that are not in the pools are STACK_UNKNOWN_NAME. With o->allocation_class the class
-// of what was allocated, where the recording has it, is the leaf of its stack. A profile's losses
+// of the allocated object, where the recording has it, is the leaf of its stack. A profile's losses
 // are those of its own events. The caller sets the time of the profiles. As in Pyroscope, durations
 // are ticks as recorded. Fails as decode_pprof does.
 bool decode_jfr(struct arena *a, str bytes, str labels, const struct decode_options *o,

@@ -53,7 +53,7 @@ enum jfr_slot {
     JFR_NOTHING,
     JFR_START,
     JFR_ID,
-    JFR_OBJECT,  // the class of what was allocated
+    JFR_OBJECT,  // the class of the allocated object
     JFR_STACK,
     JFR_STATE,
     JFR_CONTEXT,
@@ -190,7 +190,7 @@ struct jfr_stack {
     bool unknown;  // a frame of it is not in the pools
 };
 
-// What a sample stands for, from a time of the chunk on.
+// The time that a sample stands for, from a time of the chunk on.
 struct jfr_rate {
     uint64_t from;           // ticks
     int64_t execution;       // ns of an ExecutionSample

@@ -55,7 +55,7 @@ struct perf {
     size_t series_cap;
     struct stated rates[RATES_MAX];
     size_t rate_count;
-    struct rate command;  // what the command line of perf record says
+    struct rate command;  // the rate in the command line of perf record
     str first_odd;        // the first line that is neither a head nor a frame, and its number
     size_t first_odd_number;
     uint64_t samples;

@@ -57,7 +57,7 @@ static double period_of(double v, str unit)
     return 0;
 }
 
-// What stands before a word that means many things: nothing, "sample", "sampling", or "--".
+// The word before an ambiguous one must be nothing, "sample", "sampling", or "--".
 static bool is_of_samples(str before)
 {
     while (before.n && str_find(S(" \t_-"), before.p[before.n - 1]) < 4 &&

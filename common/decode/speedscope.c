@@ -4,7 +4,7 @@
 // and type behind its events, so the text is read twice, and a profile's numbers are kept until it
 // ends.
 //
-// What contradicts itself is kept where it has a value: frames that do not exist are "[unknown]",
+// Values with a wrong reference are kept: frames that do not exist are "[unknown]",
 // weights without a sample are of a stack that is not known, frames that stay open end with the
 // profile. Each of them is counted (profile.losses).
 #include "decode/json_values.h"

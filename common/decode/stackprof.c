@@ -47,7 +47,7 @@ struct sp {
     int64_t interval;
     int64_t samples;
     bool has_frames;
-    // what a sample is in each type
+    // value of one sample in each type
     struct profile_type types[2];
     int64_t scale[2];
     uint32_t type_count;

@@ -3,7 +3,7 @@
 // mend.h - makes a profile fit the limits of its tenant without losing value, where the limit
 // faulty_profiles says so; otherwise validate.c refuses the profile. Pure, in place.
 //
-// What is changed is counted in p->losses. Sizes in bytes and the window of time are not mended.
+// Each change is counted in p->losses. Sizes in bytes and the window of time are not mended.
 #pragma once
 
 #include "model/label.h"

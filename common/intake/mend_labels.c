@@ -69,7 +69,7 @@ void mend_sample_labels(struct profile *p, const struct limits *l)
 
 // ---- labels of series
 
-// What goes first: mostly the same for all profiles of a process, or of use to few.
+// Labels that go first: they are the same in most profiles of a process, or few people use them.
 static const str mend_first[] = {S_INIT("process.environment_variable."), S_INIT("process."),
                                  S_INIT("telemetry."), S_INIT("os."), S_INIT("host.")};
 

@@ -89,7 +89,7 @@ static bool is_flat(const struct bar *b)
     return b->node != 0 && b->width[0] == 0 && b->width[1] == 0;
 }
 
-// A value as a part of what is left.
+// A value, cut to the width that is left.
 static int64_t fit(int64_t value, int64_t left)
 {
     return MIN(MAX(value, 0), left);

@@ -49,7 +49,7 @@ struct losses {
 const char *loss_name(enum loss why);
 const char *loss_text(enum loss why);
 
-// Whether the values of what is counted under this reason are stored.
+// Whether the values of samples that count under this reason are stored.
 bool loss_is_stored(enum loss why);
 
 static inline void losses_add(struct losses *l, enum loss why, uint64_t n)

@@ -208,7 +208,7 @@ static struct server_options common_options(struct program *p)
     };
 }
 
-// What server.path_prefix takes away: without the '/' that it may end with.
+// The part of a path that server.path_prefix removes, without a '/' at its end.
 str program_path_prefix(const struct server_settings *s)
 {
     str prefix = str_of(s->path_prefix);

@@ -39,7 +39,7 @@ struct cli {
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];        // advice on the error, or empty
-    char incomplete[CLI_HINT_MAX];  // what the last answer lacks (Flametree-Exact), or empty
+    char incomplete[CLI_HINT_MAX];  // parts that the last answer lacks (Flametree-Exact), or empty
 };
 
 // argv[0] is the program. Returns the exit status.

@@ -46,7 +46,7 @@ void cli_file_say_types(struct cli *c, const char *path, enum cli_option type,
     buf_release(&b);
 }
 
-// What the decoder left out or mended, and what it assumed.
+// Tells the losses of a file: samples that the decoder left out or mended, and rates it assumed.
 static void say_file_losses(struct cli *c, const char *path, const struct profiles *p)
 {
     struct losses all = {0};

@@ -27,7 +27,7 @@ struct perf_run {
     int out[2];
     int said[2];
     struct buf text;
-    struct buf words;  // what it wrote to standard error, the end of it
+    struct buf words;  // the end of its standard error
 };
 
 static bool perf_fails(const char *what, err *e)
@@ -87,7 +87,8 @@ static bool perf_begin(struct perf_run *r, pid_t *child, err *e)
     return perf_fails("start", e);
 }
 
-// What is there to read; closes the pipe at its end. Text that does not fit leaves `to` failed.
+// Reads the bytes that have come; closes the pipe at its end. Text that does not fit leaves `to`
+// failed.
 static void perf_read(int *fd, struct buf *to, bool keep_all)
 {
     char bytes[READ_BYTES];

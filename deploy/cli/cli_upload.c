@@ -446,7 +446,7 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
 
 // ---- the whole
 
-// What is known of a text before it is sent.
+// The facts of a text that are known before it is sent.
 struct upload_text {
     uint64_t rate;  // Hz, if all that it says of its rate is in its head, which may go
     bool timed;     // it says how long its samples are, or they are no time
@@ -550,7 +550,7 @@ static bool make_plain(struct buf *inflated, str *plain, err *e)
     return ok;
 }
 
-// What a file holds, in `inflated` if it was compressed or in another encoding, and its format.
+// The content of a file, in `inflated` if it was compressed or in another encoding, and its format.
 static bool upload_unpack(struct upload *out, str bytes, struct buf *inflated, str *plain, err *e)
 {
     *plain = bytes;

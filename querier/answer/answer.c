@@ -179,7 +179,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
                                     a->config->max_labels};
     if (!query_check(q, &most, e)) return false;
     a->asked = true;
-    // What one question of a request leaves out, none has: they are compared.
+    // A service that one question of a request leaves out, all leave out: answers are compared.
     bool needs = q->tree.wanted && a->left_out_count > 0 && !q->nothing;
     if (!needs) {
         err fault = {0};

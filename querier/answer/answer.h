@@ -132,7 +132,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
 // that cannot change their messages, such as Grafana, can add it.
 bool answer_asks_spread(const struct answer *a);
 
-// What was done, as in Flametree-Spread.
+// Whether values were spread, as in Flametree-Spread.
 str answer_spread_text(const struct answer *a);
 
 // Unpacks a request message into the arena; `type` names the generated message in lower case, such

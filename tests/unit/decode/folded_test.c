@@ -200,7 +200,7 @@ static void a_head_states_the_rate(void **state)
             fail_msg("%s: %lld", rates[i].head, (long long)d.profiles->period);
         assert_int_equal(d.profiles->period_type.type.n != 0, rates[i].period != 0);
         assert_int_equal(d.profiles->values[0], 7);
-        // What is asked for counts more than what the file says.
+        // A rate that the request gives overrides the file's.
         struct decode_options o = {.sample_rate = 10};
         assert_ok(decode_folded(&a, text, &o, &d, e));
         assert_int_equal(d.profiles->period, 100000000);

@@ -246,7 +246,7 @@ static void many_names(struct buf *b)
     good(b);  // and the labels of push_many
 }
 
-// What is told of profiles that are taken nevertheless.
+// Losses of profiles that are taken nevertheless.
 static const struct {
     const char *name;
     void (*build)(struct buf *b);

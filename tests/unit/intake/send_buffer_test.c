@@ -56,7 +56,7 @@ static void add(struct sums *s, const char *key, int64_t value)
 
 static void compare(struct sums *want, const struct sums *got, uint64_t seed)
 {
-    // What adds up to 0 is no entry of a vector.
+    // A sum of 0 is no entry of a vector.
     for (size_t i = 0; i < want->n;) {
         if (want->v[i].sum == 0)
             want->v[i] = want->v[--want->n];

@@ -194,7 +194,7 @@ static void a_sum_beyond_int64_is_cut_and_told(void **state)
     assert_ok(functions_build(&a, trees, 1, &table, e));
     assert_true(table.clipped && str_is(table.rows[0].name, "a"));
     assert_true(table.rows[0].self[0] == INT64_MAX && table.rows[0].total[0] == INT64_MAX);
-    // What leaves 64 bits on its way and comes back is exact.
+    // A sum that leaves 64 bits on its way and comes back is exact.
     nodes[4].self = nodes[4].total = 5;
     struct tree_node more[COUNT(nodes) + 1];
     memcpy(more, nodes, sizeof nodes);

@@ -97,7 +97,7 @@ static void a_proxy_may_change_host(void **state)
         const char *headers;
         bool ok;
     } cases[] = {
-        // What the browser says of a page with TLS, or of this machine.
+        // The browser's word for a page with TLS, or on this machine.
         {"127.0.0.1:4040", "origin: https://any.example\nsec-fetch-site: same-origin\n", true},
         {"flametree:4040", "origin: https://any.example\nsec-fetch-site: same-origin\n", true},
         {"127.0.0.1:4040", "origin: http://localhost:8080\nsec-fetch-site: same-origin\n", true},
@@ -112,7 +112,7 @@ static void a_proxy_may_change_host(void **state)
         // Nobody changed Host here, so it has to name us.
         {"any.example", "origin: https://any.example\nsec-fetch-site: same-origin\n", false},
         {"any.example", "sec-fetch-site: same-origin\n", false},
-        // What another proxy says.
+        // The word of another proxy.
         {"127.0.0.1:4040", "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7\n", true},
         {"127.0.0.1:4040", "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7, b\n", true},
         {"127.0.0.1:4040", "origin: http://localhost:1\nx-forwarded-host: localhost:1\n", true},
