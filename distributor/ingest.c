@@ -242,6 +242,13 @@ static bool make_labels(struct upload *u, str profile_name, str app, str part, b
     return true;
 }
 
+// How long an upload says that it took; 0 if it names one time only.
+static int64_t stated_duration(struct upload *u)
+{
+    bool both = parameter(u, "from").n && parameter(u, "until").n;
+    return both ? MAX(u->until_ns - u->from_ns, 0) : 0;
+}
+
 // ---- text, and other formats without types of their own
 
 static bool decode_text(struct upload *u, struct decoded *d, err *e)
@@ -323,6 +330,7 @@ static bool push_text(struct upload *u, const struct decoded *d, err *e)
         struct pipeline_item item = {.bytes = i ? (str){0} : buf_view(&u->x->body)};
         if (!make_labels(u, types[i].name, types[i].app, p->name, true, &item, e)) return false;
         p->time_ns = u->from_ns;
+        if (p->duration_ns <= 0) p->duration_ns = stated_duration(u);
         assert(p->type_count == 1);  // text has one kind of value
         pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     }
@@ -533,7 +541,7 @@ static bool add_recording(struct upload *u, const struct recording_parts *parts,
         struct pipeline_item item = {.bytes = parts->jfr};
         if (!make_labels(u, r->names[i], u->name.app, (str){0}, true, &item, e)) return false;
         p->time_ns = u->from_ns;
-        p->duration_ns = MAX(u->until_ns - u->from_ns, 0);
+        p->duration_ns = stated_duration(u);
         pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     }
     return request_send(&u->q, e);
@@ -587,6 +595,7 @@ static bool add_profiles(struct upload *u, const struct decoded *d, err *e)
         str name = ingest_pprof_name(p, &no_config);
         if (!make_labels(u, name, u->name.app, p->name, false, &item, e)) return false;
         p->time_ns = u->from_ns;
+        if (p->duration_ns <= 0) p->duration_ns = stated_duration(u);
         pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     }
     return request_send(&u->q, e);

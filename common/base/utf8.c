@@ -35,6 +35,15 @@ bool utf8_is_text(str s)
     return (s.n == 0 || !memchr(s.p, 0, s.n)) && str_utf8(s);
 }
 
+str utf8_head(str s, size_t most)
+{
+    if (s.n <= most) return s;
+    // Back to where a character begins.
+    while (most > 0 && ((unsigned char)s.p[most] & 0xc0) == 0x80)
+        most--;
+    return str_slice(s, 0, most);
+}
+
 str utf8_mended(struct arena *a, str s)
 {
     if (utf8_is_text(s)) return s;

@@ -15,6 +15,9 @@ size_t utf8_put(char out[4], uint32_t c);
 // UTF-8 without a zero byte, which is a character, but no string of an answer can hold it.
 bool utf8_is_text(str s);
 
+// The beginning of s, of at most so many bytes, that does not end within a character.
+str utf8_head(str s, size_t most);
+
 // s itself if it is such a text; otherwise a copy with U+FFFD for each zero and each byte that is
 // part of no character, empty if the arena is full (arena_ok).
 str utf8_mended(struct arena *a, str s);

@@ -37,6 +37,11 @@ bool mend_types(struct profile *p, err *e) MUST_CHECK;
 // of labels that were left out of *set, whose array is changed.
 uint32_t mend_series_labels(labels own, labels *set, label *v, const struct limits *l);
 
+// Labels with names longer than max_label_name_length are left out, and values longer than
+// max_label_value_length keep their beginning. Returns the number of both; *set has the array v
+// then, which may be its own.
+uint32_t mend_label_lengths(labels *set, label *v, const struct limits *l);
+
 // Replaces bytes that are not UTF-8 by U+FFFD: in names, files and labels of the profile, and in a
 // label set, which is then sorted again.
 bool mend_text(struct arena *a, struct profile *p, err *e) MUST_CHECK;

@@ -114,6 +114,27 @@ uint32_t mend_series_labels(labels own, labels *set, label *v, const struct limi
     return (uint32_t)(surplus - left);
 }
 
+static bool mend_is_long(size_t n, int64_t most)
+{
+    return most > 0 && n > (uint64_t)most;
+}
+
+uint32_t mend_label_lengths(labels *set, label *v, const struct limits *l)
+{
+    uint32_t mended = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        label one = set->v[i];
+        bool long_name = mend_is_long(one.name.n, l->max_label_name_length);
+        bool long_value = mend_is_long(one.value.n, l->max_label_value_length);
+        mended += long_name || long_value;
+        if (long_value) one.value = utf8_head(one.value, (size_t)l->max_label_value_length);
+        if (!long_name) v[n++] = one;
+    }
+    if (mended) *set = (labels){v, n};
+    return mended;
+}
+
 // ---- texts
 
 struct mending {

@@ -203,10 +203,11 @@ struct finishing {
     const struct limits *limits;
     enum discard_reason *why;
     labels own;        // of the profile, without those of its samples
-    uint32_t surplus;  // labels that one of the groups has lost
+    uint32_t surplus;  // most labels that one of the groups has lost
+    uint32_t lengthy;  // most labels of one that were too long
 };
 
-// Surplus labels go before the others are checked.
+// Surplus labels go, and long ones are cut, before the others are checked.
 static bool shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
 {
     if (f->limits->refuses_faulty) return true;
@@ -214,6 +215,8 @@ static bool shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
     if (!v) return arena_fail(a, e);
     uint32_t n = mend_series_labels(f->own, ls, v, f->limits);
     f->surplus = MAX(f->surplus, n);
+    n = mend_label_lengths(ls, v, f->limits);
+    f->lengthy = MAX(f->lengthy, n);
     return true;
 }
 
@@ -280,12 +283,13 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     // After normalisation, so that the totals are those that the whole profile would have had.
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
-    struct finishing finishing = {in->limits, why, ls, 0};
+    struct finishing finishing = {.limits = in->limits, .why = why, .own = ls};
     struct split split = {0};
     if (!split_profile(scratch, p, ls, &(struct split_finish){finish, &finishing}, &split, e)) {
         return false;
     }
     losses_add(&p->losses, LOSS_LABELS_LIMIT, finishing.surplus);
+    losses_add(&p->losses, LOSS_LABEL_LENGTH, finishing.lengthy);
     count_dropped(in, p, &split);
     if (split.group_count == 0) return true;  // told with the reason of the rules
     *why = DISCARD_MALFORMED_PROFILE;         // if a sum does not fit

@@ -3,6 +3,8 @@
 // text.c - the formats of Go's libraries (humanize, time) that Pyroscope's messages have.
 #include "intake/text.h"
 
+#include "base/utf8.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
@@ -74,13 +76,8 @@ const char *text_rfc3339(char text[TEXT_MAX], int64_t unix_s)
 
 static str cut(struct arena *a, str s)
 {
-    if (s.n <= VALUE_SHOWN) return s;
-    // Not within a character: the message must stay UTF-8.
-    size_t n = VALUE_SHOWN;
-    while (n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80) {
-        n--;
-    }
-    return arena_printf(a, "%.*s...", (int)n, s.p);
+    // The message must stay UTF-8.
+    return s.n <= VALUE_SHOWN ? s : arena_printf(a, "%.*s...", STR(utf8_head(s, VALUE_SHOWN)));
 }
 
 const char *text_labels(struct arena *a, labels ls)

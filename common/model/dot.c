@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "model/vector.h"
 
 #include <stdio.h>
@@ -235,13 +236,7 @@ static void put_text(struct buf *out, str s)
 {
     bool utf8 = str_utf8(s);
     bool cut = s.n > DOT_NAME_MAX;
-    if (cut) {
-        size_t n = DOT_NAME_MAX;
-        // Not within a character: back to where one begins.
-        while (n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
-            n--;
-        s = str_slice(s, 0, n);
-    }
+    s = utf8_head(s, DOT_NAME_MAX);
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
         if (c == '"' || c == '\\') buf_byte(out, '\\');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/frame_name.h"
 
+#include "base/utf8.h"
 #include "model/marks.h"
 
 // The last part of a path: behind the last slash, of a path without one behind the last backslash.
@@ -14,17 +15,7 @@ static str last_part(str path)
     return path;
 }
 
-static str cut(str s)
-{
-    if (s.n <= FRAME_NAME_FILE_MAX) return s;
-    size_t n = FRAME_NAME_FILE_MAX;
-    // Back to where a character begins.
-    while (n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
-        n--;
-    return str_slice(s, 0, n);
-}
-
-static size_t put(char *room, size_t at, str s)
+static size_t frame_name_put(char *room, size_t at, str s)
 {
     assert(at + s.n <= FRAME_NAME_MAX);
     if (s.n) memcpy(room + at, s.p, s.n);
@@ -39,20 +30,21 @@ static size_t put_hex(char *room, size_t at, uint64_t v)
         digits[--n] = "0123456789abcdef"[v & 15];
         v >>= 4;
     } while (v);
-    return put(room, put(room, at, S("0x")), str_make(digits + n, sizeof digits - n));
+    return frame_name_put(room, frame_name_put(room, at, S("0x")),
+                          str_make(digits + n, sizeof digits - n));
 }
 
 str frame_name_made(str mapping_file, uint64_t address, char room[static FRAME_NAME_MAX])
 {
-    str file = cut(last_part(mapping_file));
+    str file = utf8_head(last_part(mapping_file), FRAME_NAME_FILE_MAX);
     size_t n = 0;
     if (address) {
-        if (file.n) n = put(room, put(room, 0, file), S("!"));
+        if (file.n) n = frame_name_put(room, frame_name_put(room, 0, file), S("!"));
         return str_make(room, put_hex(room, n, address));
     }
     if (file.n == 0) return S(STACK_UNKNOWN_NAME);
-    if (file.p[0] == '[') return str_make(room, put(room, 0, file));
-    n = put(room, put(room, put(room, 0, S("[")), file), S("]"));
+    if (file.p[0] == '[') return str_make(room, frame_name_put(room, 0, file));
+    n = frame_name_put(room, frame_name_put(room, frame_name_put(room, 0, S("[")), file), S("]"));
     return str_make(room, n);
 }
 

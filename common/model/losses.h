@@ -33,7 +33,9 @@
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \
     X(LABELS_LIMIT, "labels_limit", true,                                                         \
-      "labels beyond the limit, or without a name; they were left out")
+      "labels beyond the limit, or without a name; they were left out")                           \
+    X(LABEL_LENGTH, "label_length", true,                                                         \
+      "labels that are too long; a value lost its end, a name its label")
 
 enum loss {
 #define X(id, name, stored, text) LOSS_##id,

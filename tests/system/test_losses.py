@@ -89,6 +89,17 @@ def test_labels_of_samples_and_storage_do_not_count(f):
     assert s.series(service, *own, "l5", "x", "y") == [{**own, "x": "3", "y": "2"}]
 
 
+def test_long_labels_are_cut_and_told(f):
+    """As those that a Collector has of a command line: the profile stays."""
+    s, service = f.server("lengths"), unique()
+    reply = s.push(labels(service, command="é" * 1200, **{"n" * 1100: "1"}), Pprof(("a", 5, {"line": "v" * 3000}))).expect(200)
+    assert reply.headers["Flametree-Discarded"] == "label_length=3"
+    assert s.series(service, "command", "line") == [{"command": "é" * 1024, "line": "v" * 2048}] and s.stacks(service) == {"a": 5}
+    body = otlp_request(unique(), resource=[("process.command_line", "x" * 5000)])
+    (partial,) = unpb(s.call("POST", "/v1development/profiles", body, {"Content-Type": "application/x-protobuf"}, push=True).expect(200).body)[1]
+    assert b"label_length (stored, but mended): 1 labels that are too long" in unpb(partial)[2][0], partial
+
+
 def test_resources_with_many_attributes_are_stored(f):
     s, service = f.server("resource"), unique()
     body = otlp_request(service, resource=[*(("process.attribute.%d" % i, "v") for i in range(40)), ("k8s.pod.name", "p")])
@@ -186,15 +197,15 @@ def test_the_status_has_each_reason_of_the_tenant(f):
     s, other, service = f.server("status"), f.server("status-2"), unique()
     assert losses(s)["losses"] == []
     s.push(labels(service), many(6)).expect(200)
-    s.push({"__name__": "process_cpu", "service_name": service, "n" * 2000: "x"}, many(1)).expect(400)
+    s.push(labels(service), Pprof(("a", 1), time_ns=10**18)).expect(400)
     s.ingest(service, b"main;work 3\nno number\n").expect(200)
     s.ingest(service, b"main" + b";f" * 2000 + b" 5\n").expect(200)
     other.ingest(unique(), b"main;work 3\nno number\nnor here\n").expect(200)
     answer = losses(s)
     assert answer["complete"] is True and abs(datetime.datetime.fromisoformat(answer["since"].replace("Z", "+00:00")).timestamp() - time.time()) < 3600, answer
     rows = {(row["kind"], row["reason"]): row for row in answer["losses"]}
-    assert set(rows) == {("refused", "label_name_too_long"), ("left_out", "bad_line"), ("mended", "samples_limit"), ("mended", "stack_depth_limit"), ("mended", "assumed_rate")}, answer
-    refused = rows["refused", "label_name_too_long"]
+    assert set(rows) == {("refused", "not_in_ingestion_window"), ("left_out", "bad_line"), ("mended", "samples_limit"), ("mended", "stack_depth_limit"), ("mended", "assumed_rate")}, answer
+    refused = rows["refused", "not_in_ingestion_window"]
     assert refused["profiles"] == 1 and refused["bytes"] > 0 and "parts" not in refused
     assert {row["parts"] for row in rows.values() if row["kind"] != "refused"} >= {1, 3}
     assert rows["left_out", "bad_line"] == {"reason": "bad_line", "kind": "left_out", "text": "lines that are no stack with a number", "parts": 1}

@@ -92,6 +92,16 @@ def test_pyroscopes_step_before_the_start_is_a_limit_of_tenants():
 
 # ---- durations
 
+def test_text_covers_the_time_that_its_upload_states(s):
+    """From `from` to `until`, if both are sent."""
+    at, name = time.time_ns() // MINUTE * MINUTE - 10 * MINUTE, unique("text")
+    s.ingest(name, b"a 10\n", sampleRate="0", **{"from": str(at), "until": str(at + 10 * S)}).expect(200)
+    s.ingest(name, b"a 7\n", sampleRate="0", **{"from": str(at), "until": None}).expect(200)
+    ask = lambda **more: s.ok("SelectSeries", profileTypeID="process_cpu:samples:count::", labelSelector=select(name), start=at // MS, end=at // MS + 10_000, step=5, **more)
+    assert [p["value"] for p in ask()["series"][0]["points"]] == [17]
+    assert [p["value"] for p in ask(spread=True)["series"][0]["points"]] == [7, 5, 5]
+
+
 @pytest.fixture(scope="module")
 def busy(own):
     """Four busy cores for half an hour, in profiles of 15 s; no profile begins on a second."""

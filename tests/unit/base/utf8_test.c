@@ -72,12 +72,25 @@ static void text_is_mended_byte_by_byte(void **state)
     arena_release(&a);
 }
 
+static void a_head_ends_at_a_character(void **state)
+{
+    (void)state;
+    static const size_t heads[] = {0, 1, 1, 1, 4, 4, 6, 6};  // of "a\u20ac\u00e9", by most bytes
+    str text = S("a\xe2\x82\xac\xc3\xa9");
+    for (size_t most = 0; most < COUNT(heads); most++) {
+        str head = utf8_head(text, most);
+        assert_int_equal(head.n, heads[most]);
+        assert_true(str_utf8(head) && head.p == text.p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character_there_and_back),
         cmocka_unit_test(what_is_no_character_is_told),
         cmocka_unit_test(text_is_mended_byte_by_byte),
+        cmocka_unit_test(a_head_ends_at_a_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

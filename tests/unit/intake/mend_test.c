@@ -222,6 +222,22 @@ static void series_lose_labels_of_processes_first(void **state)
     }
 }
 
+static void long_labels_keep_what_fits(void **state)
+{
+    (void)state;
+    label all[] = {{S("a"), S("1234")}, {S("b"), S("123\xc3\xa9")}, {S("long"), S("1")}};
+    label v[COUNT(all)];
+    labels set = {all, COUNT(all)};
+    static const struct limits none;
+    assert_int_equal(mend_label_lengths(&set, v, &none), 0);
+    assert_true(set.v == all && set.n == COUNT(all));
+    const struct limits l = {.max_label_name_length = 3, .max_label_value_length = 4};
+    assert_int_equal(mend_label_lengths(&set, v, &l), 2);
+    assert_int_equal(set.n, 2);
+    assert_true(str_is(labels_get(set, S("a")), "1234") && str_is(labels_get(set, S("b")), "123"));
+    assert_int_equal(mend_label_lengths(&set, v, &l), 0);
+}
+
 static void texts_become_utf8(void **state)
 {
     (void)state;
@@ -295,6 +311,7 @@ int main(void)
         ARENA_TEST(a_sample_keeps_its_span_and_the_first_names),
         ARENA_TEST(numbers_do_not_count_as_labels),
         ARENA_TEST(series_lose_labels_of_processes_first),
+        ARENA_TEST(long_labels_keep_what_fits),
         ARENA_TEST(texts_become_utf8),
         ARENA_TEST(labels_without_a_name_are_left_out),
         ARENA_TEST(types_that_are_there_twice_are_one),
