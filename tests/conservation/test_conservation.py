@@ -9,7 +9,7 @@ import random
 import time
 
 import pytest
-from flametree import AT_ONCE, Cluster, Flametree, compact, flush
+from flametree import AT_ONCE, Cluster, Flametree, compact, flush, windows_of
 
 import profiles
 from files import file_failure
@@ -128,6 +128,7 @@ def test_all_ways_to_ask_say_what_was_sent(days):
     print("seed", SEED)
     with Flametree(*SETTINGS) as f:
         live_through(f, rng, days)
+        assert windows_of(f.store) >= days // 28 - 1  # so many are over, whenever the first day is
 
 
 def test_all_ways_to_ask_a_cluster_say_what_was_sent():

@@ -152,6 +152,11 @@ def objects_of(store):
     return found
 
 
+def windows_of(store):
+    """How many blocks cover 28 days."""
+    return sum(name.split("/")[3:4] == ["d"] and name.split("/")[4].endswith("-02a0") for name in objects_of(store))  # 672 hours
+
+
 def store_of(folder, on_bucket=bool(S3 or AZURE), place="store"):
     """As the client takes it: the URL of the part of the bucket, or the directory, in which objects are below o/."""
     if on_bucket and AZURE:

@@ -17,7 +17,7 @@ from client import Pprof, unique
 from copies import Pusher, accept_loss, numbers, tool
 from exported import MARK
 from faultclock import FaultClock
-from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, check_blocks, compact, deploy, expire, fetched, flush, objects_of
+from flametree import AT_ONCE, SAYS_SOON, TOPOLOGIES, Cluster, check_blocks, compact, deploy, expire, fetched, flush, objects_of, windows_of
 from fleet import HOUR_NS, SEED, Old
 from model import Sample, rows_of
 from searched import files_with
@@ -120,7 +120,7 @@ def has_levels(f):
     """Single profiles of the newest days, hours of more of them, days of all, and windows."""
     names = [name.split("/")[3:5] for name in objects_of(f.store) if name.split("/")[3:4] in (["raw"], ["h"], ["d"])]
     days = {kind: len({int(of.split("-")[0], 16) // 24 for k, of in names if k == kind}) for kind in ("raw", "h", "d")}
-    windows = sum(kind == "d" and of.endswith("-02a0") for kind, of in names)  # 672 hours
+    windows = windows_of(f.store)
     assert 5 < days["raw"] < days["h"] < DAYS * 2 // 3 and days["d"] > DAYS * 2 // 3 and windows >= DAYS // 28 - 1, (days, windows)
 
 
