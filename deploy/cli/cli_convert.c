@@ -94,7 +94,7 @@ static bool put_folded(struct cli *c, struct conversion *v, err *e)
     struct flame f;
     struct buf b;
     struct flame_sink sink = {keep, v};
-    buf_init(&b, NULL, (size_t)1 << 20);
+    buf_init(&b, NULL, OUT_MAX);  // a stack may be as long as the file
     bool ok = profiles_flame(&c->arena, &v->p, v->row, &f, e) &&
               (f.count == 0 || flame_folded(&f, &c->arena, &b, &sink, e));
     buf_release(&b);

@@ -232,7 +232,7 @@ bool flame_folded(const struct flame *f, struct arena *a, struct buf *b,
         buf_byte(b, ' ');
         buf_i64(b, n->self);
         buf_byte(b, '\n');
-        ok = buf_ok(&path, e) && (b->n < FULL || sink->put(sink->arg, b, e));
+        ok = buf_ok(&path, e) && buf_ok(b, e) && (b->n < FULL || sink->put(sink->arg, b, e));
     }
     buf_release(&path);
     return ok && sink->put(sink->arg, b, e);

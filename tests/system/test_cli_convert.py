@@ -119,6 +119,12 @@ def test_standard_input_and_output(heap):
     assert folded(text) == {"a;b": 3, "a;c": 4}
 
 
+def test_a_stack_of_more_than_a_megabyte_is_written_whole(tmp_path):
+    path, deep = tmp_path / "deep.folded", ";".join("frame%d" % i for i in range(130_000))
+    path.write_text(deep + " 3\nm;y 4\n")
+    assert len(deep) > 1 << 20 and folded(ok("convert", str(path), "-", "--to", "folded")) == {deep: 3, "m;y": 4}
+
+
 def test_comments_at_the_beginning_of_collapsed_stacks_are_no_stacks():
     text = "# command: py-spy record -d 5\n# py-spy 0.3.14\nmain;work 12\nmain;idle_[k] 3\n"
     assert folded(ok("convert", "-", "-", "--to", "folded", data=text)) == {"main;work": 12, "main;idle_[k]": 3}
