@@ -6,7 +6,8 @@
 
 #define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
 #define DELETED     S(" (deleted)")
-#define HEX_LEAST   5  // digits of an address by which a text without heads is told
+// Digits of an address by which a text without heads is told, where no tab says that it is a frame.
+#define HEX_LEAST 5
 
 static bool next_word(str *rest, str *word)
 {
@@ -211,7 +212,8 @@ bool perf_bare_frame(str line)
     str word = {0};
     struct perf_frame_text f;
     if (line.n == 0 || (line.p[0] != ' ' && line.p[0] != '\t')) return false;
-    return next_word(&rest, &word) && word.n >= HEX_LEAST && is_hex(word) && has_digit(word) &&
+    size_t least = line.p[0] == '\t' ? 1 : HEX_LEAST;
+    return next_word(&rest, &word) && word.n >= least && is_hex(word) && has_digit(word) &&
            perf_part_of_frame(line, &f);
 }
 

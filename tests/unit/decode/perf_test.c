@@ -34,6 +34,9 @@ static const struct {
     // Without a head of its own
     {"frames alone", "\t  7f0012 f+0x1\n\t  7f0013 main\n\n\t  7f0012 f\n\t  7f0013 main\n",
      "main;f 2\n"},
+    {"frames alone, at small addresses",
+     "\t            1000 f\n\t    7f0013 main\n\n\t            12 g\n\t            1010 main\n",
+     "main;f 1\nmain;g 1\n"},
     {"frames alone, with files", "  7f0012 f (/a)\n  7f0013 main (/a)\n\n\n", "main;f 1\n"},
     {"addresses without stacks", "     7f0012 f\n     7f0013 g\n     7f0012 f\n", "f 2\ng 1\n"},
     {"command alone", "shop \n\t7f0012 f\n\n\nWeb Content \n\t7f0012 f\n",
@@ -79,7 +82,7 @@ static const struct {
     {"inlined in a file", HEAD "\t12 f (inlined)\n\t12 g (/a)\n", "shop;g;f_[i] 1\n"},
     {"offset in a file", HEAD "\t12 [unknown] (/l/c.so+0x1f)\n", "shop;[c.so] 1\n"},
     {"CR LF", "shop 77 12.5: 1 cycles:\r\n\t12 f (/a)\r\n", "shop;f 1\n"},
-    {"no frame without event", "\t12 f (/a)\n", NULL},
+    {"no small address without a tab or an event", "  12 f (/a)\n", NULL},
     {"prose", "hello world\n", NULL},
     {"empty", "", NULL},
 };
@@ -181,6 +184,7 @@ static void a_script_is_told_by_its_first_sample(void **state)
     assert_true(perf_is_script(S(HEAD "\t12 f\n")));
     assert_true(perf_is_script(S("77 12.5: 1 cycles:\n\tf (/a)\n")));
     assert_true(perf_is_script(S("\t  7f0012 f\n\t  7f0013 main\n")));
+    assert_true(perf_is_script(S("\t12 f\n\t13 main\n")));
     assert_true(perf_is_script(S("shop \n\t  7f0012 f\n")));
     assert_true(perf_is_script(
         S("shop 77 [001] 12.5: sched:sched_switch: prev_pid=1 ==> next_pid=0\n\t12 f (/a)\n")));
