@@ -23,6 +23,8 @@ struct bearer {
     size_t *ends;           // of each level, in bars
     size_t level_count;
     size_t level_cap;
+    size_t odd;  // numbers of the first level whose last bar lacks some, else 0
+    size_t odd_level;
     int64_t ticks;
     int64_t rate;
     str format;
@@ -53,10 +55,12 @@ static bool bearer_level(struct bearer *b, err *e)
             return json_broken(r, "a number of 64 bits in a level", e);
     }
     if (t != JSON_ARRAY_END) return json_broken(r, "a number in a level", e);
+    if ((b->bars.n - from) % BAR_NUMBERS != 0 && b->odd == 0) {
+        b->odd = b->bars.n - from;
+        b->odd_level = b->level_count;
+    }
     b->ends[b->level_count++] = b->bars.n;
-    if ((b->bars.n - from) % BAR_NUMBERS == 0) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "level %zu has %zu numbers; a bar has 4",
-                   b->level_count - 1, b->bars.n - from);
+    return true;
 }
 
 // {"values": [..]}
@@ -154,6 +158,10 @@ static bool bearer_read(struct bearer *b, err *e)
     if (b->format.n && !str_is(b->format, "single"))
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown format \"%.*s\"",
                        STR(str_slice(b->format, 0, 64)));
+    // Not while the levels are read: bars of a difference have more, and what it is comes behind.
+    if (b->odd)
+        return err_set(e, ERR_INVALID_ARGUMENT, "level %zu has %zu numbers; a bar has 4",
+                       b->odd_level, b->odd);
     return true;
 }
 
@@ -233,11 +241,13 @@ static bool bearer_put(struct bearer *b, uint32_t node, int64_t self, err *e)
     return graft_add(&b->g, node, 1, ns, e);
 }
 
-// One bar. Bars are in order, so the search for what is above goes on where it ended.
+// One bar. Bars are in order, so the search for what is above goes on where it ended. A bar without
+// width stands for what is negative (docs/formats/flamegraph.md), and lies at the end of the one
+// above.
 static bool bearer_bar_at(struct bearer *b, const int64_t *v, const struct bearer_row *above,
                           struct bearer_bar *bar, err *e)
 {
-    if (v[0] < 0 || v[1] < 0 || v[2] < 0 || __builtin_add_overflow(b->at, v[0], &bar->from) ||
+    if (v[0] < 0 || v[1] < 0 || __builtin_add_overflow(b->at, v[0], &bar->from) ||
         __builtin_add_overflow(bar->from, v[1], &bar->to))
         return err_set(e, ERR_INVALID_ARGUMENT, "a bar is negative or does not fit 64 bits");
     if (v[3] < 0 || (uint64_t)v[3] >= b->names.n)
@@ -245,11 +255,11 @@ static bool bearer_bar_at(struct bearer *b, const int64_t *v, const struct beare
                        (long long)v[3], b->names.n);
     b->at = bar->to;
     if (!above) return true;
-    while (b->above < above->n && above->v[b->above].to <= bar->from)
+    bool wide = bar->from < bar->to;
+    while (b->above < above->n && above->v[b->above].to < bar->from + wide)
         b->above++;
     bool below = b->above < above->n && above->v[b->above].from <= bar->from;
-    // A bar without a value may lie at the end of the one above.
-    if (!below && bar->from < bar->to) graft_lose(&b->g, LOSS_UNKNOWN_STACK, 1);
+    if (!below && (wide || v[2] != 0)) graft_lose(&b->g, LOSS_UNKNOWN_STACK, 1);
     return graft_named(&b->g, below ? above->v[b->above].node : 0, b->names.v[v[3]], &bar->node, e);
 }
 
