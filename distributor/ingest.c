@@ -135,7 +135,7 @@ static enum format format_of(struct upload *u)
 }
 
 // Absent, empty and 0 mean now.
-static bool read_time(struct upload *u, const char *key, int64_t *ns, err *e)
+static bool ingest_read_time(struct upload *u, const char *key, int64_t *ns, err *e)
 {
     str text = parameter(u, key);
     *ns = u->q.in.now_ns;
@@ -155,11 +155,12 @@ static bool ends_in_its_period(const struct upload *u)
 }
 
 // A range that ends before it begins has no right reading: which of the two is wrong?
-static bool read_range(struct upload *u, err *e)
+static bool ingest_read_range(struct upload *u, err *e)
 {
     str from = parameter(u, "from");
     str until = parameter(u, "until");
-    if (!read_time(u, "from", &u->from_ns, e) || !read_time(u, "until", &u->until_ns, e))
+    if (!ingest_read_time(u, "from", &u->from_ns, e) ||
+        !ingest_read_time(u, "until", &u->until_ns, e))
         return false;
     // Only times that were sent can contradict each other: `from` alone may be of a clock that is a
     // little ahead.
@@ -186,7 +187,7 @@ static bool read_parameters(struct upload *u, err *e)
     // Later errors are logged with the service, so it is set as soon as the name is known.
     str service = ingest_name_get(&u->name, LABEL_SERVICE);
     u->q.in.service = service.n ? service : u->name.app;
-    if (!read_range(u, e)) {
+    if (!ingest_read_range(u, e)) {
         count_malformed(u, e);
         return false;
     }
@@ -293,7 +294,7 @@ static bool type_of_unit(struct upload *u, const struct profile *p, bool several
 
 // Of several events of perf, and where the name says only that it is time, one that is no time is a
 // type of its own.
-static void type_of_event(const struct profile *p, bool several, struct ingest_type *type)
+static void ingest_type_of_event(const struct profile *p, bool several, struct ingest_type *type)
 {
     if (str_is(p->types[0].type, "samples") || (!several && !ingest_type_is_time(type))) return;
     type->name = S("perf");
@@ -310,7 +311,7 @@ static bool type_text(struct upload *u, struct profile *p, bool several, struct 
     bool scoped = u->format == FORMAT_SPEEDSCOPE;
     if ((!scoped || !several) && !ingest_type_of_app(u->name.app, type, e)) return false;
     if (scoped && !type_of_unit(u, p, several, type, e)) return false;
-    if (u->format == FORMAT_PERF) type_of_event(p, several, type);
+    if (u->format == FORMAT_PERF) ingest_type_of_event(p, several, type);
     ingest_type_column(type, rate, p);
     return ingest_text_sums(&u->scratch, p, e) && ingest_type_apply(type, rate, p, e);
 }

@@ -99,7 +99,7 @@ void ingest_type_column(const struct ingest_type *t, int64_t sample_rate, struct
 }
 
 // How long a sample is, in ns.
-static int64_t period_of(int64_t sample_rate, bool is_time, struct profile *p)
+static int64_t ingest_type_period(int64_t sample_rate, bool is_time, struct profile *p)
 {
     if (sample_rate > 0) return MAX(NS_PER_S / sample_rate, 1);
     if (p->period > 0) return p->period;
@@ -122,7 +122,7 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
         return true;
     }
     // Counts become nanoseconds: a sample stands for the time between two of them.
-    int64_t period = period_of(sample_rate, is_time, p);
+    int64_t period = ingest_type_period(sample_rate, is_time, p);
     p->types[0] = (struct profile_type){is_cpu ? S("cpu") : S("wall"), S("nanoseconds")};
     p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
     p->period = period;

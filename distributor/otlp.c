@@ -106,7 +106,7 @@ static bool take(struct request *q, str bytes, bool json, struct outcome *out, e
 
 // What was refused, and what was left out or mended of the rest. A message with 0 rejected profiles
 // is a warning: senders log it and do not send again.
-static str told(const struct request *q, const struct outcome *o)
+static str otlp_told(const struct request *q, const struct outcome *o)
 {
     str losses = loss_note_text(q);
     if (losses.n && o->bad.code) {
@@ -123,7 +123,7 @@ static str told(const struct request *q, const struct outcome *o)
 // ExportProfilesServiceResponse; empty if all is well.
 static void put_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
-    str what = told(q, o);
+    str what = otlp_told(q, o);
     if (what.n == 0) return;
     size_t mark = pb_begin(out, 1);
     pb_put_u64_opt(out, 1, o->rejected);
@@ -133,7 +133,7 @@ static void put_answer(const struct request *q, const struct outcome *o, struct 
 
 static void put_json_answer(const struct request *q, const struct outcome *o, struct buf *out)
 {
-    str what = told(q, o);
+    str what = otlp_told(q, o);
     buf_z(out, "{");
     if (what.n) {
         buf_printf(out, "\"partialSuccess\":{\"rejectedProfiles\":\"%zu\",\"errorMessage\":",

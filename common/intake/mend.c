@@ -47,7 +47,7 @@ struct merging {
     struct map index;
 };
 
-static const uint32_t *stack_of(const struct profile *p, const struct profile_sample *s)
+static const uint32_t *mend_stack_of(const struct profile *p, const struct profile_sample *s)
 {
     return p->stack_locations + s->first_location;
 }
@@ -68,7 +68,7 @@ static bool label_same(const struct profile_label *a, const struct profile_label
 static uint64_t sample_hash(const struct profile *p, const struct profile_sample *s)
 {
     size_t bytes = s->location_count * sizeof *p->stack_locations;
-    uint64_t hash = bytes ? hash_table_bytes(stack_of(p, s), bytes) : 0;
+    uint64_t hash = bytes ? hash_table_bytes(mend_stack_of(p, s), bytes) : 0;
     for (uint32_t i = 0; i < s->label_count; i++)
         hash = hash_table_and(hash, label_hash(&p->labels[s->first_label + i]));
     return hash;
@@ -79,7 +79,7 @@ static bool sample_same(const struct profile *p, const struct profile_sample *a,
 {
     if (a->location_count != b->location_count || a->label_count != b->label_count) return false;
     size_t bytes = a->location_count * sizeof *p->stack_locations;
-    if (bytes && memcmp(stack_of(p, a), stack_of(p, b), bytes) != 0) return false;
+    if (bytes && memcmp(mend_stack_of(p, a), mend_stack_of(p, b), bytes) != 0) return false;
     if (a->first_label == b->first_label) return true;
     for (uint32_t i = 0; i < a->label_count; i++) {
         if (!label_same(&p->labels[a->first_label + i], &p->labels[b->first_label + i]))
@@ -100,15 +100,15 @@ static bool values_add(struct profile *p, int64_t *to, const int64_t *from)
     return true;
 }
 
-static int64_t *values_of(const struct profile *p, uint32_t row)
+static int64_t *mend_values_of(const struct profile *p, uint32_t row)
 {
     return p->values + (size_t)row * p->type_count;
 }
 
-static bool is_zero(const struct profile *p, uint32_t row)
+static bool mend_is_zero(const struct profile *p, uint32_t row)
 {
     for (uint32_t t = 0; t < p->type_count; t++) {
-        if (values_of(p, row)[t]) return false;
+        if (mend_values_of(p, row)[t]) return false;
     }
     return true;
 }
@@ -118,7 +118,7 @@ static void sample_move(struct profile *p, uint32_t to, uint32_t from)
 {
     if (to == from) return;
     p->samples[to] = p->samples[from];
-    memcpy(values_of(p, to), values_of(p, from), p->type_count * sizeof *p->values);
+    memcpy(mend_values_of(p, to), mend_values_of(p, from), p->type_count * sizeof *p->values);
 }
 
 static bool merge_row(struct merging *x, uint32_t *n, uint32_t row, err *e)
@@ -129,7 +129,7 @@ static bool merge_row(struct merging *x, uint32_t *n, uint32_t row, err *e)
     uint32_t at = map_next(&x->index, hash, &step);
     while (at != MAP_NONE) {
         if (sample_same(p, &p->samples[at], &p->samples[row]) &&
-            values_add(p, values_of(p, at), values_of(p, row))) {
+            values_add(p, mend_values_of(p, at), mend_values_of(p, row))) {
             return true;
         }
         at = map_next(&x->index, hash, &step);
@@ -145,7 +145,7 @@ static bool merge_samples(struct arena *a, struct profile *p, err *e)
     bool ok = true;
     map_init(&x.index, a->budget);
     for (uint32_t i = 0; ok && i < p->sample_count; i++)
-        ok = is_zero(p, i) || merge_row(&x, &n, i, e);
+        ok = mend_is_zero(p, i) || merge_row(&x, &n, i, e);
     map_release(&x.index);
     if (ok) p->sample_count = n;
     return ok;
@@ -166,7 +166,7 @@ static int rank_order(const void *one, const void *two)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static double size_of(int64_t v)
+static double mend_size_of(int64_t v)
 {
     return v < 0 ? -(double)v : (double)v;
 }
@@ -178,12 +178,12 @@ static struct ranked *rank_samples(struct arena *a, const struct profile *p)
     if (!v || !sums) return NULL;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         for (uint32_t t = 0; t < p->type_count; t++)
-            sums[t] += size_of(values_of(p, i)[t]);
+            sums[t] += mend_size_of(mend_values_of(p, i)[t]);
     }
     for (uint32_t i = 0; i < p->sample_count; i++) {
         v[i].row = i;
         for (uint32_t t = 0; t < p->type_count; t++) {
-            if (sums[t] > 0) v[i].share += size_of(values_of(p, i)[t]) / sums[t];
+            if (sums[t] > 0) v[i].share += mend_size_of(mend_values_of(p, i)[t]) / sums[t];
         }
     }
     if (p->sample_count) qsort(v, p->sample_count, sizeof *v, rank_order);
@@ -268,7 +268,7 @@ static bool cut_row(struct cutting *x, uint32_t row, err *e)
         .location_count = 1,
         .first_label = p->label_count,
     };
-    const int64_t *add = values_of(p, row);
+    const int64_t *add = mend_values_of(p, row);
     // Behind all others; they stay there if they are those of a new set.
     one.label_count = series_labels(p, &p->samples[row], x->labels + p->label_count);
     x->stacks[one.first_location] = x->mark;
@@ -358,7 +358,7 @@ static bool cut_samples(struct arena *a, struct profile *p, uint32_t most, err *
     if (x.count) qsort(v, x.count, sizeof *v, row_order);
     for (uint32_t i = 0; i < x.count; i++) {
         x.samples[i] = p->samples[v[i].row];
-        memcpy(x.values + (size_t)i * p->type_count, values_of(p, v[i].row),
+        memcpy(x.values + (size_t)i * p->type_count, mend_values_of(p, v[i].row),
                p->type_count * sizeof *p->values);
     }
     bool ok = true;

@@ -36,7 +36,7 @@ static bool counts(const struct profile *p, uint32_t row)
 
 // ---- frames that nothing is known of
 
-static bool is_named(const struct profile_function *f)
+static bool normalise_is_named(const struct profile_function *f)
 {
     return f->name.n > 0 || f->system_name.n > 0;
 }
@@ -44,7 +44,7 @@ static bool is_named(const struct profile_function *f)
 static bool is_all_named(const struct profile *p, const struct profile_location *l)
 {
     for (uint32_t i = 0; i < l->line_count; i++) {
-        if (!is_named(&p->functions[p->lines[l->first_line + i].function])) return false;
+        if (!normalise_is_named(&p->functions[p->lines[l->first_line + i].function])) return false;
     }
     return l->line_count > 0;
 }
@@ -75,7 +75,7 @@ static bool is_somewhere(const struct profile *p, const struct profile_location 
 static bool is_unknown_line(const struct profile *p, const struct profile_line *line)
 {
     const struct profile_function *f = &p->functions[line->function];
-    return !is_named(f) && f->filename.n == 0 && f->start_line == 0 && line->line == 0;
+    return !normalise_is_named(f) && f->filename.n == 0 && f->start_line == 0 && line->line == 0;
 }
 
 // The lines that locations which say nothing need.

@@ -149,8 +149,8 @@ static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
 // A time of 0 is none, and a negative one is no time at which a profile can have been taken. A
 // duration that is negative or ends beyond 64 bits says nothing, but the values do not depend on
 // it: then it is unknown, as if it had not been sent.
-static bool check_time(struct arena *scratch, struct profile *p, labels ls,
-                       enum discard_reason *why, err *e)
+static bool pipeline_check_time(struct arena *scratch, struct profile *p, labels ls,
+                                enum discard_reason *why, err *e)
 {
     int64_t end = 0;
     if (p->time_ns < 0) {
@@ -168,7 +168,7 @@ static bool check_time(struct arena *scratch, struct profile *p, labels ls,
 static bool check(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
                   labels ls, enum discard_reason *why, err *e)
 {
-    if (!check_time(scratch, p, ls, why, e)) return false;
+    if (!pipeline_check_time(scratch, p, ls, why, e)) return false;
     if (!validate_profile(scratch, p, ls, in->limits, in->now_ns, why, e)) return false;
     bool unread = text || p->losses.count[LOSS_BAD_TEXT];
     return !unread || validate_text(scratch, p, in->limits, why, e);
@@ -208,7 +208,7 @@ struct finishing {
 };
 
 // Surplus labels go, and long ones are cut, before the others are checked.
-static bool shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
+static bool pipeline_shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
 {
     if (f->limits->refuses_faulty) return true;
     label *v = ARENA_ARRAY(a, label, ls->n);
@@ -229,7 +229,8 @@ static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
         if (e->code == ERR_INVALID_ARGUMENT) *f->why = DISCARD_LABEL_VALUE_TOO_LONG;
         return false;
     }
-    return !*keep || (shorten(f, a, ls, e) && validate_labels(a, ls, f->limits, f->why, e));
+    return !*keep ||
+           (pipeline_shorten(f, a, ls, e) && validate_labels(a, ls, f->limits, f->why, e));
 }
 
 // Counts samples that rules dropped, as their share of the profile's bytes.

@@ -155,7 +155,7 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
 }
 
 // The bytes are no text, and a log may take only text: so they are shown as digits.
-static bool refuse_name(str name, enum discard_reason *why, err *e)
+static bool validate_refuse_name(str name, enum discard_reason *why, err *e)
 {
     char hex[2 * TEXT_SHOWN + 1];
     name = text_shown(name);
@@ -167,10 +167,11 @@ static bool refuse_name(str name, enum discard_reason *why, err *e)
 static bool refuse_text(const struct profile *p, enum discard_reason *why, err *e)
 {
     // Some decoders mend names themselves, and not all of them keep one as it was sent.
-    if (p->bad_text.n) return refuse_name(p->bad_text, why, e);
+    if (p->bad_text.n) return validate_refuse_name(p->bad_text, why, e);
     if (p->losses.count[LOSS_BAD_TEXT]) return malformed(why, e, "invalid utf8 string");
     for (uint32_t i = 0; i < p->function_count; i++) {
-        if (!utf8_is_text(p->functions[i].name)) return refuse_name(p->functions[i].name, why, e);
+        if (!utf8_is_text(p->functions[i].name))
+            return validate_refuse_name(p->functions[i].name, why, e);
     }
     return true;
 }

@@ -105,7 +105,7 @@ static bool refuse_name(const struct http_exchange *x, err *e)
 }
 
 // The authority of an origin; empty if it has none ("null", or no origin at all).
-static str place_of(str origin)
+static str guard_place_of(str origin)
 {
     str rest = {0};
     str scheme = str_split(origin, ':', &rest);
@@ -121,7 +121,7 @@ static str place_of(str origin)
 // it is not believed.
 static bool browser_vouches(const struct http_exchange *x, str origin)
 {
-    str place = place_of(origin);
+    str place = guard_place_of(origin);
     if (!str_is(http_headers_get(&x->headers, "sec-fetch-site"), "same-origin")) return false;
     // Where they are equal there is no proxy that changed Host, and Host must name us.
     if (!place.n || http_same_authority(place, x->authority)) return false;
@@ -143,7 +143,7 @@ static bool proxy_vouches(const struct guard *g, const struct http_exchange *x, 
 static bool check_origin(const struct guard *g, const struct http_exchange *x, str origin, err *e)
 {
     // The browser sets Origin, a page cannot: another one than ours shows that another page asks.
-    str place = place_of(origin);
+    str place = guard_place_of(origin);
     if (place.n && (http_same_authority(place, x->authority) || is_listed(g, host_of(place)) ||
                     proxy_vouches(g, x, place)))
         return true;

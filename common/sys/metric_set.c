@@ -110,7 +110,7 @@ static struct metric_set *make(uint64_t hash, const str *values, size_t n)
     return s;
 }
 
-static bool has_room(struct metric_sets *sets, uint32_t room)
+static bool metric_sets_have_room(struct metric_sets *sets, uint32_t room)
 {
     return atomic_load_explicit(&sets->count, memory_order_relaxed) < room;
 }
@@ -121,11 +121,11 @@ static struct metric_set *take(struct metric_sets *sets, const str *values, size
     size_t slot = 0;
     uint64_t hash = hash_of(values, n);
     struct metric_set *s = find(sets, hash, values, n, &slot);
-    if (s || !has_room(sets, room)) return s;
+    if (s || !metric_sets_have_room(sets, room)) return s;
     lock_take(&metric_lock);
     // Again under the lock: another thread may have made it since.
     s = find(sets, hash, values, n, &slot);
-    if (!s && has_room(sets, room)) {
+    if (!s && metric_sets_have_room(sets, room)) {
         s = make(hash, values, n);
         if (s) atomic_fetch_add_explicit(&sets->count, 1, memory_order_relaxed);
         atomic_store_explicit(&sets->slots[slot], s, memory_order_release);
@@ -203,7 +203,7 @@ bool metric_read_set(struct metric *m, const str *values, uint64_t *n)
     *n = s ? (uint64_t)atomic_load_explicit(&s->sum, memory_order_relaxed) : 0;
     if (s) return true;
     struct metric_sets *sets = atomic_load_explicit(&m->sets, memory_order_acquire);
-    return !sets || has_room(sets, METRIC_SETS);
+    return !sets || metric_sets_have_room(sets, METRIC_SETS);
 }
 
 void metric_set_real(struct metric *m, const str *values, double v)

@@ -89,14 +89,14 @@ static int by_name(const void *a, const void *b)
 }
 
 // The part that changed more; of equal ones self, which says where.
-static enum part part_of(const struct diff_row *r)
+static enum part diff_part_of(const struct diff_row *r)
 {
     return fabs(r->change[PART_TOTAL]) > fabs(r->change[PART_SELF]) ? PART_TOTAL : PART_SELF;
 }
 
 static double change_of(const struct diff_row *r)
 {
-    return r->change[part_of(r)];
+    return r->change[diff_part_of(r)];
 }
 
 // By the larger change. Callers of a function that grew have grown as much: it comes before them,
@@ -245,8 +245,8 @@ static void put_bar(struct cli *c, struct buf *b, double change, double greatest
     text_reset(b, c->look.colors);
 }
 
-static void put_part(struct cli *c, struct buf *b, const struct diff *d, const struct diff_row *r,
-                     enum part part)
+static void diff_put_part(struct cli *c, struct buf *b, const struct diff *d,
+                          const struct diff_row *r, enum part part)
 {
     const int64_t *sides = part == PART_SELF ? r->self : r->total;
     char text[TEXT_NUMBER_MAX];
@@ -262,8 +262,8 @@ static void put_row(struct cli *c, struct buf *b, const struct diff *d, const st
                     bool bars)
 {
     assert(d->count > 0);
-    put_part(c, b, d, r, PART_SELF);
-    put_part(c, b, d, r, PART_TOTAL);
+    diff_put_part(c, b, d, r, PART_SELF);
+    diff_put_part(c, b, d, r, PART_TOTAL);
     text_pad(b, 2);
     if (bars) {
         put_bar(c, b, change_of(r), fabs(change_of(&d->rows[0])));
@@ -276,7 +276,7 @@ static void put_row(struct cli *c, struct buf *b, const struct diff *d, const st
     buf_byte(b, '\n');
 }
 
-static void put_head(struct cli *c, struct buf *b, bool bars)
+static void diff_put_head(struct cli *c, struct buf *b, bool bars)
 {
     text_ink(b, c->look.colors, INK_DIM);
     for (size_t part = 0; part < 2; part++)
@@ -298,7 +298,7 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
     bool bars = c->look.width >= BARS_FROM;
     put_side(c, b, d, 0);
     put_side(c, b, d, 1);
-    put_head(c, b, bars);
+    diff_put_head(c, b, bars);
     size_t shown = 0;
     // Sorted by the size of the change: behind the first row without one there are no others.
     for (size_t i = 0; i < n && change_of(&d->rows[i]) != 0; i++, shown++)

@@ -134,7 +134,7 @@ static bool list_types(struct arena *a, struct profiles *p, const str *names, er
 
 // Counts of samples of which the text or --sample-rate says how long one is get their time beside
 // them, which is what the server stores.
-static bool add_time(struct arena *a, struct profile *p, err *e)
+static bool profiles_add_time(struct arena *a, struct profile *p, err *e)
 {
     if (p->type_count != 1 || p->period <= 0 || !str_is(p->types[0].type, "samples") ||
         !str_is(p->types[0].unit, "count")) {
@@ -157,7 +157,7 @@ static bool add_time(struct arena *a, struct profile *p, err *e)
     return true;
 }
 
-static bool is_text(enum upload_format f)
+static bool profiles_is_text(enum upload_format f)
 {
     return f == UPLOAD_FOLDED || f == UPLOAD_LINES || f == UPLOAD_PERF || f == UPLOAD_TRIE ||
            f == UPLOAD_TREE || f == UPLOAD_SPEEDSCOPE;
@@ -172,8 +172,8 @@ static bool decode_any(struct arena *a, struct profiles *p, str bytes,
         (!decode_plain(a, bytes, &plain, e) || !upload_detect(plain, &p->format, e)))
         return false;
     if (!decode(a, p, plain, how, names, e)) return false;
-    for (size_t i = 0; is_text(p->format) && i < p->decoded.count; i++) {
-        if (!add_time(a, &p->decoded.profiles[i], e)) return false;
+    for (size_t i = 0; profiles_is_text(p->format) && i < p->decoded.count; i++) {
+        if (!profiles_add_time(a, &p->decoded.profiles[i], e)) return false;
     }
     return true;
 }

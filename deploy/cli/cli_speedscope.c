@@ -25,15 +25,16 @@ struct shared {
     uint32_t **addresses;  // and the numbers of such locations
 };
 
-static str name_of(const struct profile_function *f)
+static str speedscope_name_of(const struct profile_function *f)
 {
     return f->name.n ? f->name : f->system_name;
 }
 
-static bool is_named(const struct profile *p, const struct profile_location *l)
+static bool speedscope_is_named(const struct profile *p, const struct profile_location *l)
 {
     for (uint32_t i = 0; i < l->line_count; i++) {
-        if (name_of(&p->functions[p->lines[l->first_line + i].function]).n == 0) return false;
+        if (speedscope_name_of(&p->functions[p->lines[l->first_line + i].function]).n == 0)
+            return false;
     }
     return l->line_count > 0;
 }
@@ -63,14 +64,14 @@ static bool put_shared(struct arena *a, const struct decoded *d, struct shared *
         for (uint32_t k = 0; k < p->function_count; k++, n++) {
             const struct profile_function *f = &p->functions[k];
             if (n) buf_z(out, ",\n");
-            put_frame(out, name_of(f), f->filename, f->start_line);
+            put_frame(out, speedscope_name_of(f), f->filename, f->start_line);
         }
         s->addresses[i] = ARENA_ARRAY(a, uint32_t, (size_t)p->location_count + 1);
         if (!s->addresses[i]) return arena_fail(a, e);
         for (uint32_t k = 0; k < p->location_count; k++) {
             char text[FRAME_NAME_MAX];
             const struct profile_location *l = &p->locations[k];
-            if (is_named(p, l)) continue;
+            if (speedscope_is_named(p, l)) continue;
             s->addresses[i][k] = n;
             str file = l->mapping == PROFILE_NONE ? (str){0} : p->mappings[l->mapping].filename;
             if (n++) buf_z(out, ",\n");
@@ -90,7 +91,7 @@ static void put_stack(struct buf *out, const struct profile *p, const struct pro
         const struct profile_location *l = &p->locations[at];
         for (uint32_t i = l->line_count; i-- > 0; between = ",") {
             uint32_t function = p->lines[l->first_line + i].function;
-            bool named = name_of(&p->functions[function]).n > 0;
+            bool named = speedscope_name_of(&p->functions[function]).n > 0;
             buf_z(out, between);
             buf_u64(out, named ? (uint64_t)functions + function : addresses[at]);
         }

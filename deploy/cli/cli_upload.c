@@ -461,7 +461,7 @@ static bool is_untimed(const struct profile *p)
 
 // Text is read here too: what a server would refuse is refused before it is sent, and only the text
 // tells whether the server must assume a rate.
-static bool read_text(enum upload_format format, str plain, struct upload_text *t, err *e)
+static bool upload_read_text(enum upload_format format, str plain, struct upload_text *t, err *e)
 {
     const struct decode_options o = {.inflated_max = INFLATED_MAX};
     struct arena a;
@@ -575,7 +575,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     str plain = {0};
     bool ok = upload_unpack(out, bytes, &inflated, &plain, e);
     struct upload_text text = {0};
-    if (ok) ok = read_text(out->format, plain, &text, e);
+    if (ok) ok = upload_read_text(out->format, plain, &text, e);
     // Servers of other makes would take the head for stacks. If it states a rate that is no whole
     // number, only the head can tell it.
     if (ok && out->format == UPLOAD_FOLDED && (text.rate || !text.timed))
