@@ -34,6 +34,7 @@ struct hour {
     struct minutes all_minutes;
     struct spooled *v;  // of the type at hand; the type's arena
     size_t n;
+    int64_t period;  // likewise
     struct arena type;
 };
 
@@ -174,7 +175,7 @@ static bool write(struct hour *h, str type, const struct key_sums *k, err *e)
         !block_node(s->writer, &k->node, columns, e)) {
         return false;
     }
-    block_period(s->writer, service_period(s, type));
+    block_period(s->writer, h->period);
     for (size_t i = 0; i < k->total_count; i++) {
         if (!block_total(s->writer, &k->totals[i], e)) return false;
     }
@@ -270,6 +271,7 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
     spool_clear(&h->spool);
     arena_release(&h->type);
     h->n = 0;
+    h->period = service_period(s, type);
     h->all_minutes = (struct minutes){0};
     h->v = ARENA_ARRAY(&h->type, struct spooled, to - from);
     if (!h->v) return arena_fail(&h->type, e);

@@ -20,6 +20,7 @@ struct nodes {
     struct block_dropped_labels *dropped;  // by type, in order of the writer's
     str *types;
     size_t type_count;
+    int64_t period;    // of the type at hand
     struct arena key;  // what a key's children are
 };
 
@@ -304,7 +305,7 @@ static bool write_key(struct nodes *x, const struct key_group *g, bool *first, e
         !write_nodes(x, v, n, x->node_width, 0, e)) {
         return false;
     }
-    block_period(s->writer, service_period(s, type));
+    block_period(s->writer, x->period);
     if (s->merge->what == MERGE_WINDOW && (!write_nodes(x, v, n, SLOT_WEEK, SLOT_DAY, e) ||
                                            !write_nodes(x, v, n, SLOT_WINDOW, SLOT_WEEK, e))) {
         return false;
@@ -322,13 +323,14 @@ bool merge_nodes(struct service_merge *s, err *e)
     arena_init(&x.key, s->merge->memory, SIZE_MAX);
     bool ok = service_keys(s, wanted, &x, e) &&
               merge_sums_init(&x.sums, s->merge->memory, s->stack_count, e);
-    str type = {0};
-    bool first = true;
     for (size_t at = 0; ok && at < s->key_count;) {
-        struct key_group g = service_group(s, &at);
-        first = first || !str_eq(type, key_type(&g.v[0]));
-        type = key_type(&g.v[0]);
-        ok = write_key(&x, &g, &first, e);
+        size_t end = service_type_end(s, at);
+        bool first = true;
+        x.period = service_period(s, key_type(&s->keys[at]));
+        while (ok && at < end) {
+            struct key_group g = service_group(s, &at);
+            ok = write_key(&x, &g, &first, e);
+        }
     }
     merge_sums_release(&x.sums);
     arena_release(&x.key);
