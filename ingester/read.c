@@ -174,6 +174,7 @@ static bool put_sums(void *arg, const struct head_sums *sums, err *e)
     pb_put_bytes_opt(r->out, 1, sums->service);
     bool ok = put_merge(r, sums->stacks, 2, e);
     pb_put_u64_opt(r->out, 5, sums->profiles);
+    pb_put_i64_opt(r->out, 6, sums->stacks->period);
     pb_end(r->out, mark);
     return ok;
 }

@@ -3,6 +3,7 @@
 // merge.c - maps the stacks of a part to those of the merge, and adds values to dense sums.
 #include "model/merge.h"
 
+#include "model/period.h"
 #include "model/vector.h"
 
 bool merge_init(struct merge *m, struct mem_budget *budget, bool names_only, err *e)
@@ -24,20 +25,22 @@ void merge_release(struct merge *m)
     symbols_release(&m->symbols);
 }
 
-// The merge's stack for `stack` of the source, with room for its sum; MAP_NONE without memory.
-static uint32_t target(struct merge_source *s, uint32_t stack, err *e)
+// Extends the sums by zeros for stacks that the remap added.
+static bool cover(struct merge *m, err *e)
 {
-    struct merge *m = s->into;
+    return mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
+                    sizeof *m->sums, e);
+}
+
+// The merge's stack for `stack` of the source, with room for its sum; MAP_NONE without memory.
+static inline uint32_t target(struct merge_source *s, uint32_t stack, err *e)
+{
     assert(stack < s->remap.from->stack_count);
     uint32_t known = s->remap.stacks[stack];
     uint32_t to = known ? known - 1 : symbols_remap_stack(&s->remap, stack, e);
+    if (to < s->into->room || to == MAP_NONE) return to;
     // New stacks come at the end: room is made for all of the table, not for this one alone.
-    if (to != MAP_NONE && to >= m->room &&
-        !mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count, sizeof *m->sums,
-                  e)) {
-        return MAP_NONE;
-    }
-    return to;
+    return cover(s->into, e) ? to : MAP_NONE;
 }
 
 static bool carry(struct merge *m, uint32_t to, int64_t by, err *e)
@@ -69,13 +72,6 @@ static bool add_wide(struct merge_source *s, uint32_t stack, struct wide value, 
     if (to == MAP_NONE) return false;
     wide_add_to(&s->into->sums[to], &value.carry, value.low);
     return carry(s->into, to, value.carry, e);
-}
-
-// Extends the sums by zeros for stacks that the remap added and that have no value (ancestors).
-static bool cover(struct merge *m, err *e)
-{
-    return mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
-                    sizeof *m->sums, e);
 }
 
 bool merge_from(struct merge *m, struct arena *a, const struct symbol_table *t,
@@ -178,6 +174,7 @@ bool merge_unite(struct merge *m, const struct merge *from, err *e)
     struct merge_source source;
     assert(m != from && from->room >= from->symbols.t.stack_count);
     bool ok = begin(m, &scratch, &from->symbols.t, &source, e) && unite_all(&source, from, e);
+    period_merge(&m->period, from->period);
     arena_release(&scratch);
     return ok;
 }

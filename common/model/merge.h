@@ -28,7 +28,7 @@ struct merge {
     int64_t *sums;  // of stacks 0 .. symbols.t.stack_count - 1
     size_t room;    // private: elements of sums
     bool names_only;
-    int64_t period;     // of the profiles (model/period.h); the caller's to keep
+    int64_t period;     // of the profiles (model/period.h); the caller's, and merge_unite's
     bool wide;          // to be set after init
     int64_t *carries;   // of a wide merge; NULL: all are 0
     size_t carry_room;  // private: stacks from here on have carry 0

@@ -122,6 +122,7 @@ static bool tell_service(struct tree_read *t, struct service_head *s, uint64_t p
     struct head_sums sums = {.service = s->service, .stacks = &m, .profiles = profiles};
     if (!merge_init(&m, t->budget, to->names_only, e)) return false;
     m.wide = true;
+    m.period = t->period;
     bool ok = add_service(t, s, &m, e) && to->fn(to->arg, &sums, e);
     merge_release(&m);
     return ok;
@@ -135,6 +136,7 @@ bool head_tree_services(struct head *h, struct req *r, const struct head_query *
     bool ok = span_filter_sort(&r->arena, f, &t.filter, e) && walk_begin(&w, h, r, q, e);
     for (size_t i = 0; ok && i < w.service_count; i++) {
         uint64_t before = t.profiles;
+        t.period = 0;
         ok = walk_series(&w, w.services[i], false, visit, &t, e);
         if (ok && t.profiles > before)
             ok = tell_service(&t, w.services[i], t.profiles - before, to, e);

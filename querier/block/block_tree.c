@@ -254,10 +254,10 @@ static bool add_by_name(struct tree *t, const struct block_unit *u, const int64_
     return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
 }
 
-static void note_periods(struct merged *m, const struct block_unit *u)
+static void note_periods(struct merge *m, const struct block_unit *u)
 {
     for (uint32_t i = 0; i < u->index->type_count; i++) {
-        if (u->asked[i]) period_merge(&m->stacks.period, u->index->periods[i]);
+        if (u->asked[i]) period_merge(&m->period, u->index->periods[i]);
     }
 }
 
@@ -270,6 +270,7 @@ static bool add_to_service(struct tree *t, const struct block_unit *u, const str
         !merge_add_wide(&to->stacks, u->symbols, own->wide, e)) {
         return false;
     }
+    note_periods(&to->stacks, u);
     to->profiles += own->profiles;
     return true;
 }
@@ -286,7 +287,7 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
              (!t->w->ask.excluded || negate(own->sums, u->index->stack_count, e)) &&
              (u->names_kept ? add_by_name(t, u, own->sums, e)
                             : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
-        if (!t->w->ask.excluded) note_periods(m, u);
+        if (!t->w->ask.excluded) note_periods(&m->stacks, u);
         // Unsigned, so that subtracting before or after adding is the same in the end.
         m->profiles += t->w->ask.excluded ? 0 - own->profiles : own->profiles;
     }

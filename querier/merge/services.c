@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "codec/pb.h"
+#include "model/period.h"
 
 // Bytes of symbols or of a vector before they are copied into an answer.
 #define PART_MAX ((size_t)1 << 30)
@@ -72,15 +73,18 @@ bool services_add_bytes(struct services *s, str bytes, err *e)
 {
     str parts[5] = {{0}};
     uint64_t profiles = 0;
+    int64_t period = 0;
     struct service_sums *to = NULL;
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.type == PB_BYTES && r.field < COUNT(parts)) parts[r.field] = r.bytes;
         if (r.type == PB_VARINT && r.field == 5) profiles = r.number;
+        if (r.type == PB_VARINT && r.field == 6) period = (int64_t)r.number;
     }
     if (!pb_done(&r, e) || !services_at(s, parts[1], &to, e)) return false;
     assert(to);
     to->profiles += profiles;
+    period_merge(&to->stacks.period, period);
     return add_sums(s, to, parts[2], parts[3], parts[4], e);
 }
 
@@ -94,6 +98,7 @@ static bool put_sums(const struct service_sums *x, struct arena *scratch, struct
     for (uint32_t i = 0; i < 3; i++)
         pb_put_bytes_opt(out, i + 2, buf_view(&parts[i]));
     pb_put_u64_opt(out, 5, x->profiles);
+    pb_put_i64_opt(out, 6, x->stacks.period);
     return true;
 }
 

@@ -13,6 +13,7 @@ DAY = 24 * HOUR
 START = (time.time_ns() // DAY - 5) * DAY
 RANGE = {"start": START // MS, "end": (START + 2 * DAY) // MS}
 MOST = 2**63 - 1
+PERIOD = 10**7
 
 
 def run(*args):
@@ -22,7 +23,7 @@ def run(*args):
 def push(s, service, *stacks, hour=0, **labels):
     """One profile of nanoseconds."""
     at = START + hour * HOUR + 60 * 10**9
-    profile = Pprof(*[(path, [value]) for path, value in stacks], types=(("cpu", "nanoseconds"),), time_ns=at)
+    profile = Pprof(*[(path, [value]) for path, value in stacks], types=(("cpu", "nanoseconds"),), time_ns=at, period=PERIOD * (2 if service == "bad" else 1))
     return s.push_series([({"__name__": "process_cpu", "service_name": service, **labels}, [profile])])
 
 
@@ -93,7 +94,7 @@ def check_poisoned(s):
     assert {row["name"]: int(row.get("self", 0)) for row in functions["functions"]} == {"a": 9, "b": 3, "main": 0}
     assert "12ns" in marked(tree(s, format="PROFILE_FORMAT_DOT"), left_out).json()["dot"]
     profile = marked(ask(s, "SelectMergeProfile", labelSelector="{}"), left_out).json()
-    assert sum(int(x["value"][0]) for x in profile["sample"]) == 12
+    assert (sum(int(x["value"][0]) for x in profile["sample"]), int(profile["period"])) == (12, PERIOD)
     side = {"profileTypeID": CPU, "labelSelector": "{}", **RANGE}
     both = marked(s.rpc(QUERIER + "Diff", {"left": {**side, "labelSelector": '{service_name=~"good|bad"}'}, "right": side}), left_out).json()
     assert (int(both["flamegraph"]["leftTicks"]), int(both["flamegraph"]["rightTicks"])) == (12, 12)

@@ -253,6 +253,7 @@ static void sums_that_do_not_fit_come_by_service(void **state)
                 if (!str_eq(pb_text(p->services[k]->service), str_of(fact_services[i]))) continue;
                 assert_true(sum_of_service(&r, p->services[k]) == want[i]);
                 assert_int_equal(p->services[k]->profiles, profiles[i]);
+                assert_int_equal(p->services[k]->period, 1);  // as all facts have it
             }
         }
         q.ask.tree = NULL;
