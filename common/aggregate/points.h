@@ -40,10 +40,8 @@ static inline bool points_at(const struct points *p, int64_t time_ns, int64_t *p
 // The point of a row.
 static inline bool points_of_row(const struct points *p, int64_t time_ns, int64_t *point)
 {
-    int64_t distance = 0;
-    bool early = time_ns > p->first_ns &&
-                 !__builtin_sub_overflow(time_ns, p->first_ns, &distance) &&
-                 distance <= p->early_ns;
+    bool early =
+        time_ns > p->first_ns && (uint64_t)time_ns - (uint64_t)p->first_ns <= (uint64_t)p->early_ns;
     return points_at(p, early ? p->first_ns : time_ns, point);
 }
 

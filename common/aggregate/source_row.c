@@ -10,11 +10,9 @@ static bool sum(const struct source_row *r, str vector, int64_t factor, struct w
                       : site_sum_vector(r->site, vector, factor, value, any, e);
 }
 
-bool source_row_value(const struct source_row *r, struct wide *value, bool *any, err *e)
+bool source_row_site_value(const struct source_row *r, struct wide *value, bool *any, err *e)
 {
-    *value = (struct wide){.low = r->total};
-    *any = true;
-    return r->site->n == 0 || sum(r, r->vector, r->factor, value, any, e);
+    return sum(r, r->vector, r->factor, value, any, e);
 }
 
 bool source_row_span(const struct source_row *r, uint32_t i, struct exemplar *x, bool *any, err *e)

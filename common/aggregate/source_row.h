@@ -35,8 +35,17 @@ struct source_row {
     uint32_t notes;
 };
 
+bool source_row_site_value(const struct source_row *r, struct wide *value, bool *any,
+                           err *e) MUST_CHECK;  // of source_row_value, for a site with names
+
 // The row's value under the call site; *any is false if no entry lies there.
-bool source_row_value(const struct source_row *r, struct wide *value, bool *any, err *e) MUST_CHECK;
+static inline MUST_CHECK bool source_row_value(const struct source_row *r, struct wide *value,
+                                               bool *any, err *e)
+{
+    *value = (struct wide){.low = r->total};
+    *any = true;
+    return r->site->n == 0 || source_row_site_value(r, value, any, e);
+}
 
 static inline struct exemplar source_row_exemplar(const struct source_row *r, int64_t value)
 {

@@ -19,9 +19,10 @@ bool totals_check(const struct totals_want *w, err *e)
 
 // The row, or each of its spans, as an exemplar of its cell.
 static bool offer(struct cells *c, const struct totals_want *w, struct cells_series *s,
-                  uint32_t cell, const struct exemplar *profile, const struct source_row *r, err *e)
+                  uint32_t cell, struct wide value, const struct source_row *r, err *e)
 {
-    if (w->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, profile, e);
+    const struct exemplar profile = source_row_exemplar(r, wide_clip(value));
+    if (w->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, &profile, e);
     for (uint32_t i = 0; i < r->spans; i++) {
         struct exemplar x;
         bool any = false;
@@ -31,9 +32,12 @@ static bool offer(struct cells *c, const struct totals_want *w, struct cells_ser
     return true;
 }
 
-// The shares behind the first one. Points whose share is 0 need no cell.
-static bool add_shares(struct cells *c, struct cells_series *s, const struct shares *spread, err *e)
+// *first is the cell that counts the profile. Other points whose share is 0 need no cell.
+static bool add_shares(struct cells *c, struct cells_series *s, const struct shares *spread,
+                       uint32_t *first, err *e)
 {
+    if (!cells_at(c, s, spread->from, 0, first, e)) return false;
+    cells_add(c, *first, shares_at(spread, spread->from), 1);
     for (int64_t point = spread->from + 1; point <= spread->to; point++) {
         uint32_t cell = 0;
         int64_t share = shares_at(spread, point);
@@ -56,15 +60,14 @@ bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_s
     if (!points_of_row(&points, r->time_ns, &point)) return true;
     if (!source_row_value(r, &value, &any, e)) return false;
     // A value beyond 64 bits counts at its time: it is cut there and named, however it is spread.
-    bool spreads = w->spread && wide_fits(value) &&
-                   shares_init(&spread, &points, r->time_ns, r->duration_ns, value.low);
-    if (spreads) point = spread.from;
-    struct wide first = spreads ? (struct wide){.low = shares_at(&spread, point)} : value;
-    if (!cells_at(c, s, point, 0, &cell, e)) return false;
-    cells_add_wide(c, cell, first, 1);
-    if (spreads && !add_shares(c, s, &spread, e)) return false;
-    const struct exemplar profile = source_row_exemplar(r, wide_clip(value));
-    if (w->exemplars && any && !offer(c, w, s, cell, &profile, r, e)) return false;
+    if (w->spread && wide_fits(value) &&
+        shares_init(&spread, &points, r->time_ns, r->duration_ns, value.low)) {
+        if (!add_shares(c, s, &spread, &cell, e)) return false;
+    } else {
+        if (!cells_at(c, s, point, 0, &cell, e)) return false;
+        cells_add_wide(c, cell, value, 1);
+    }
+    if (w->exemplars && any && !offer(c, w, s, cell, value, r, e)) return false;
     for (uint32_t i = 0; i < r->notes; i++) {
         label note = r->source->note(r->row, i);
         if (!cells_annotate(c, cell, note, r->source->notes_last, e)) return false;
@@ -78,7 +81,6 @@ bool totals_show(const struct cells *c, const struct cell *cell, struct total *o
 {
     *out = (struct total){.point = cell->point,
                           .sum = wide_clip((struct wide){cell->sum, cell->carry}),
-                          .clipped = cell->carry != 0,
                           .profiles = cell->count,
                           .exemplar = cells_best(c, cell)};
     return cells_notes(c, cell, &out->annotations, e);

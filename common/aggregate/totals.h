@@ -52,8 +52,7 @@ bool totals_add_row(struct cells *c, const struct totals_want *w, struct cells_s
 // A cell as it is shown.
 struct total {
     int64_t point;
-    int64_t sum;
-    bool clipped;  // the sum does not fit int64, and this is the nearest that does
+    int64_t sum;  // or the nearest that fits int64
     uint64_t profiles;
     const struct exemplar *exemplar;  // or NULL
     labels annotations;               // in order of key and value, each once

@@ -95,7 +95,7 @@ static int64_t fit(int64_t value, int64_t left)
     return MIN(MAX(value, 0), left);
 }
 
-static void put_bar(struct layout *l, const struct bar *b, int64_t ends[2])
+static void put_bar(struct layout *l, const struct bar *b, bool flat, int64_t ends[2])
 {
     uint8_t bytes[7 * VARINT_MAX];
     size_t n = 0;
@@ -107,7 +107,7 @@ static void put_bar(struct layout *l, const struct bar *b, int64_t ends[2])
         n += varint_put(bytes + n, (uint64_t)(b->x[s] - ends[s]));
         ends[s] = b->x[s] + b->width[s];
         n += varint_put(bytes + n, (uint64_t)b->width[s]);
-        n += varint_put(bytes + n, (uint64_t)(is_flat(b) ? node->total : node->self));
+        n += varint_put(bytes + n, (uint64_t)(flat ? node->total : node->self));
     }
     n += varint_put(bytes + n, l->names[b->node]);
     buf_put(l->out, bytes, n);
@@ -117,6 +117,8 @@ static void put_bar(struct layout *l, const struct bar *b, int64_t ends[2])
 static void queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
                            uint32_t *queued)
 {
+    const struct tree_node *nodes = l->sides[0]->nodes;
+    if (!nodes[b->node].first_child) return;
     // The children lie side by side above their parent, behind what is its own.
     struct bar next = *b;
     int64_t left[2] = {0};
@@ -125,7 +127,6 @@ static void queue_children(const struct layout *l, struct bar *bars, const struc
         next.x[s] += own;
         left[s] = b->width[s] - own;
     }
-    const struct tree_node *nodes = l->sides[0]->nodes;
     uint32_t flat = 0;
     for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
         next.node = c;
@@ -163,8 +164,9 @@ static bool put_levels(struct layout *l, struct arena *a, err *e)
         size_t level = pb_begin(l->out, 2);
         size_t values = pb_begin(l->out, 1);
         for (; from < to; from++) {
-            put_bar(l, &bars[from], ends);
-            if (!is_flat(&bars[from])) queue_children(l, bars, &bars[from], &queued);
+            bool flat = is_flat(&bars[from]);
+            put_bar(l, &bars[from], flat, ends);
+            if (!flat) queue_children(l, bars, &bars[from], &queued);
         }
         pb_end(l->out, values);
         pb_end(l->out, level);

@@ -236,8 +236,7 @@ void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints);
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
 uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e) MUST_CHECK;
 
-// Marks the ancestors of every marked stack (used: one flag for each stack row). Row 0 is left as
-// it is.
+// Marks the ancestors of every marked stack (used: one flag for each stack row), row 0 among them.
 void symbols_mark_ancestors(const struct symbol_table *t, bool *used);
 
 // ---- wire form: message Symbols of proto/flametree/v1/internal.proto

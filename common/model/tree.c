@@ -54,7 +54,7 @@ bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *
 
 struct ranks {
     const struct symbol_table *t;
-    uint32_t *of;  // of each number; only of names of needed stacks
+    uint32_t *of;  // of each frame of needed stacks; until names are sorted, the name's number
     str *made;     // by frame, NULL if no needed frame is without a name in the table
     str *names;    // by rank
     uint32_t count;
@@ -66,12 +66,7 @@ static uint32_t name_of_frame(const struct symbol_table *t, uint32_t frame)
     return row ? row : t->string_count + frame;
 }
 
-static uint32_t name_of(const struct symbol_table *t, uint32_t stack)
-{
-    return name_of_frame(t, t->stacks[stack].frame);
-}
-
-static str name_text(const struct ranks *r, uint32_t name)
+static inline str name_text(const struct ranks *r, uint32_t name)
 {
     uint32_t strings = r->t->string_count;
     if (name < strings) return r->t->strings[name];
@@ -139,38 +134,42 @@ static bool make_name(struct arena *a, struct ranks *r, uint32_t frame)
     return r->made[frame].n > 0;
 }
 
-// Marks the names of needed stacks and counts them; false without memory.
-static bool mark_names(struct arena *a, struct ranks *r, const bool *needed, bool empty,
+// Marks the names of needed stacks and counts them; false without memory. Stacks are many more than
+// frames, so the name of each frame is looked up once.
+static bool mark_names(struct arena *a, struct ranks *r, const bool *needed, uint32_t *marked,
                        uint32_t *count)
 {
     const struct symbol_table *t = r->t;
-    for (uint32_t i = empty ? 0 : 1; i < t->stack_count; i++) {
-        if (i > 0 && !needed[i]) continue;
-        uint32_t name = name_of(t, i);
-        if (r->of[name]) continue;
+    for (uint32_t i = 0; i < t->stack_count; i++) {
+        if (needed[i]) r->of[t->stacks[i].frame] = 1;
+    }
+    for (uint32_t i = 0; i < t->frame_count; i++) {
+        if (!r->of[i]) continue;
+        uint32_t name = r->of[i] = name_of_frame(t, i);
+        if (marked[name]) continue;
         if (name >= t->string_count && !make_name(a, r, name - t->string_count)) return false;
-        r->of[name] = 1;
+        marked[name] = 1;
         ++*count;
     }
     return true;
 }
 
-// empty: whether the empty stack is a node.
-static bool rank(struct arena *a, const struct symbol_table *t, const bool *needed, bool empty,
+static bool rank(struct arena *a, const struct symbol_table *t, const bool *needed,
                  struct ranks *out)
 {
     uint32_t count = 0;
     uint32_t numbers = 0;
     if (__builtin_add_overflow(t->string_count, t->frame_count, &numbers)) a->exhausted = true;
-    *out = (struct ranks){.t = t, .of = ARENA_ARRAY(a, uint32_t, numbers)};
-    if (a->exhausted || !mark_names(a, out, needed, empty, &count)) return false;
+    uint32_t *by_name = ARENA_ARRAY(a, uint32_t, numbers);
+    *out = (struct ranks){.t = t, .of = ARENA_ARRAY(a, uint32_t, t->frame_count)};
+    if (a->exhausted || !mark_names(a, out, needed, by_name, &count)) return false;
     struct name *names = ARENA_ARRAY(a, struct name, count);
     struct name *spare = ARENA_ARRAY(a, struct name, count);
     out->names = ARENA_ARRAY(a, str, count);
     if (!names || !spare || !out->names) return false;
     uint32_t n = 0;
     for (uint32_t i = 0; i < numbers; i++) {
-        if (out->of[i]) names[n++] = (struct name){head_of(name_text(out, i)), i};
+        if (by_name[i]) names[n++] = (struct name){head_of(name_text(out, i)), i};
     }
     assert(n == count);
     names = name_sort(out, names, spare, count);
@@ -178,7 +177,10 @@ static bool rank(struct arena *a, const struct symbol_table *t, const bool *need
     for (uint32_t i = 0; i < count; i++) {
         bool again = i > 0 && name_cmp(out, &names[i - 1], &names[i]) == 0;
         if (!again) out->names[out->count++] = name_text(out, names[i].number);
-        out->of[names[i].number] = out->count - 1;
+        by_name[names[i].number] = out->count - 1;
+    }
+    for (uint32_t i = 0; i < t->frame_count; i++) {
+        if (out->of[i]) out->of[i] = by_name[out->of[i]];
     }
     return true;
 }
@@ -276,25 +278,23 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
     if (!needed || !nodes) return arena_fail(a, e);
     memcpy(needed, selected, t->stack_count * sizeof *needed);
     symbols_mark_ancestors(t, needed);
+    needed[0] = selected[0];  // has a node only for its own value
     struct ranks ranks;
-    if (!rank(a, t, needed, selected[0], &ranks)) return arena_fail(a, e);
-    uint32_t most = selected[0];
+    if (!rank(a, t, needed, &ranks)) return arena_fail(a, e);
+    uint32_t most = 0;
     // Each needed stack makes one node at most.
-    for (uint32_t i = 1; i < t->stack_count; i++)
+    for (uint32_t i = 0; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
     int64_t *carries = ARENA_ARRAY(a, int64_t, (size_t)most + 1);
     if (!init(&x, a, most) || !carries) return arena_fail(a, e);
-    if (selected[0]) {
-        // The empty stack is the root to all others, and has a node of its own beside theirs.
-        uint32_t unknown = child(&x, 0, ranks.of[name_of(t, 0)], &ranks);
-        x.tree.nodes[unknown].self = sums[0];
-    }
-    for (uint32_t i = 1; i < t->stack_count; i++) {
+    for (uint32_t i = 0; i < t->stack_count; i++) {
         if (!needed[i]) continue;
-        nodes[i] = child(&x, nodes[t->stacks[i].parent], ranks.of[name_of(t, i)], &ranks);
-        if (!selected[i]) continue;
-        wide_add_to(&x.tree.nodes[nodes[i]].self, &carries[nodes[i]], sums[i]);
+        const struct symbol_stack *s = &t->stacks[i];
+        uint32_t node = child(&x, nodes[s->parent], ranks.of[s->frame], &ranks);
+        // The empty stack is the root to all others, and has a node of its own beside theirs.
+        nodes[i] = i ? node : 0;
+        if (selected[i]) wide_add_to(&x.tree.nodes[node].self, &carries[node], sums[i]);
     }
     if (!link_children(&x, a, ranks.count)) return arena_fail(a, e);
     *out = x.tree;

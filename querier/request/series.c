@@ -5,7 +5,6 @@
 #include "querier/request/series.h"
 
 #include "codec/pb.h"
-#include "querier/answer/settle.h"
 #include "querier/request/exemplar_wire.h"
 #include "querier/v1/querier.pb-c.h"
 
@@ -22,8 +21,7 @@ struct row {
     labels group;  // in the order asked
     const struct point *points;
     size_t point_count;
-    double sum;    // of the points
-    bool clipped;  // a point is not its sum, which does not fit 64 bits
+    double sum;  // of the points
 };
 
 struct options {
@@ -61,7 +59,6 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
         assert(t == from || t[-1].point < t->point);
         struct total sum;
         if (!totals_show(c, t, &sum, e)) return false;
-        row->clipped = row->clipped || sum.clipped;
         double value = (double)sum.sum;
         if (o->average && sum.profiles) value /= (double)sum.profiles;
         points[n++] = (struct point){.time_ms = o->start_ms + t->point * o->step_ms,
@@ -85,7 +82,7 @@ static int largest_first(const void *a, const void *b)
 }
 
 // From finished totals over the points of query_add_totals to rows in the order of the answer.
-// Memory of the arena. Fails with out_of_range or resource_exhausted.
+// Memory of the arena. Fails with resource_exhausted.
 static bool make_rows(struct arena *a, const struct cells *c, const struct options *o,
                       struct row **rows, size_t *count, err *e)
 {
@@ -184,10 +181,8 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
     struct row *rows;
     size_t n = 0;
     if (!make_rows(&merged->arena, &merged->totals, &o, &rows, &n, e)) return false;
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i].clipped && !settle_mark_total(a, rows[i].group, e)) return false;
+    for (size_t i = 0; i < n; i++)
         put_row(out, &rows[i]);
-    }
     // Other clients need not know this field.
     if (m->spread) pb_put_bytes(out, 100, answer_spread_text(a));
     return true;
