@@ -193,8 +193,8 @@ static void put_troubles(struct buf *out, const struct work *w)
         put_damages(out, t);
         if (t->gaps) {
             put_trouble(out, t, "services without sums",
-                        S("sums that do not fit 64 bits; their profiles are read instead, and a "
-                          "question whose own sum does not fit fails"),
+                        S("sums that do not fit 64 bits; their profiles are read instead, and an "
+                          "answer whose sum does not fit leaves them out and says so"),
                         S("the log has their names (compactor.overflow): look at who sends such "
                           "values"));
         }
