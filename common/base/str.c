@@ -91,6 +91,13 @@ size_t str_rfind(str s, char c)
     return at ? (size_t)(at - s.p) : s.n;
 }
 
+size_t str_find_part(str s, str part)
+{
+    assert(part.n > 0);
+    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
+    return at ? (size_t)(at - s.p) : s.n;
+}
+
 str str_slice(str s, size_t from, size_t to)
 {
     if (to > s.n) to = s.n;
@@ -145,6 +152,22 @@ bool str_i64(str s, int64_t *v)
     if (magnitude > (uint64_t)INT64_MAX + (negative ? 1 : 0)) return false;
     *v = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
     return true;
+}
+
+bool str_hex(str s, uint64_t *v)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                                : 16;
+        if (digit > 15 || sum >> 60) return false;
+        sum = sum << 4 | digit;
+    }
+    if (s.n) *v = sum;
+    return s.n > 0;
 }
 
 // Bytes that follow a lead byte and the lowest second byte that is not overlong; table 3-7 of the

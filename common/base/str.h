@@ -59,6 +59,9 @@ unsigned str_distance(str a, str b);
 size_t str_find(str s, char c);
 size_t str_rfind(str s, char c);
 
+// Position of the first `part`, which is not empty; s.n if there is none.
+size_t str_find_part(str s, str part);
+
 // [from, to) of s, both clamped to its length.
 str str_slice(str s, size_t from, size_t to);
 
@@ -71,6 +74,9 @@ str str_split(str s, char c, str *rest);
 // The whole of s as a decimal number; false for anything else, also for overflow.
 bool str_u64(str s, uint64_t *v) MUST_CHECK;
 bool str_i64(str s, int64_t *v) MUST_CHECK;
+
+// The same of hexadecimal digits, without "0x".
+bool str_hex(str s, uint64_t *v) MUST_CHECK;
 
 // Is s valid UTF-8 (no surrogates, no overlong forms, at most U+10FFFF)?
 bool str_utf8(str s);

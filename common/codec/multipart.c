@@ -73,13 +73,6 @@ static bool heads(struct arena *a, str text, struct multipart_part *part, err *e
     return true;
 }
 
-static size_t find(str s, str what)
-{
-    assert(what.n > 0);
-    const char *at = s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
-    return at ? (size_t)(at - s.p) : s.n;
-}
-
 enum delimiter {
     NONE,
     BETWEEN,
@@ -117,7 +110,7 @@ static enum delimiter next_delimiter(str *rest, str needle, str *before)
     size_t from = 0;
     for (;;) {
         assert(from <= rest->n);
-        size_t at = from + find(str_slice(*rest, from, rest->n), needle);
+        size_t at = from + str_find_part(str_slice(*rest, from, rest->n), needle);
         if (at >= rest->n) return NONE;
         str tail = str_slice(*rest, at + needle.n, rest->n);
         enum delimiter d = delimiter_tail(tail, &tail);
@@ -133,7 +126,7 @@ static enum delimiter next_delimiter(str *rest, str needle, str *before)
 
 static bool one_part(struct arena *a, str *rest, struct multipart_part *part, err *e)
 {
-    size_t end = str_starts(*rest, S("\r\n")) ? 0 : find(*rest, S("\r\n\r\n")) + 2;
+    size_t end = str_starts(*rest, S("\r\n")) ? 0 : str_find_part(*rest, S("\r\n\r\n")) + 2;
     if (end >= rest->n || end > HEADS_MAX) return bad(e, "a part's header does not end");
     if (!heads(a, str_slice(*rest, 0, end), part, e)) return false;
     *rest = str_slice(*rest, end + 2, rest->n);

@@ -7,8 +7,8 @@
 
 #define PIECES    16384
 #define DEPTH_MAX 256
-#define STEPS_MIN ((size_t)4 << 20)
-#define STEPS_OF  ((size_t)4)  // for each byte
+#define STEPS_MIN ((size_t)1 << 19)  // a step may make a node of the graft: some 30 MB
+#define STEPS_OF  ((size_t)4)        // for each byte of the input, all types together
 #define NO_CALLER UINT32_MAX
 #define BITS_MAX  62
 
@@ -292,9 +292,12 @@ bool callgraph_put(struct callgraph *c, struct graft *g, uint32_t root, size_t b
 {
     struct callgraph_walk w = {.c = c, .g = g, .root = root};
     if (!callgraph_sort(&w, e)) return false;
+    size_t left = STEPS_MIN + STEPS_OF * bytes;
     for (w.type = 0; w.type < c->types; w.type++) {
-        w.steps = STEPS_MIN / c->types + STEPS_OF * bytes;
+        size_t own = left / (c->types - w.type);  // what one does not need is for those after it
+        w.steps = own;
         if (!callgraph_put_type(&w, e)) return false;
+        left -= own - w.steps;
     }
     return true;
 }

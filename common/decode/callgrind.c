@@ -89,7 +89,7 @@ static bool cgr_name(struct cgr *c, struct cgr_names *names, str text, str *out,
     uint64_t id = 0;
     *out = text;
     if (!str_starts(text, S("(")) || close == text.n || !str_u64(str_slice(text, 1, close), &id))
-        return graft_text(&c->g, text, out, e);
+        return true;
     str name = str_trim(str_slice(text, close + 1, text.n));
     const struct cgr_probe want = {names, id};
     uint64_t hash = hash_table_word(id);
@@ -99,7 +99,7 @@ static bool cgr_name(struct cgr *c, struct cgr_names *names, str text, str *out,
         if (row == MAP_NONE) graft_lose(&c->g, LOSS_UNKNOWN_FRAME, 1);
         return true;
     }
-    if (!graft_text(&c->g, name, out, e)) return false;
+    *out = name;
     if (row != MAP_NONE) {
         names->v[row].text = *out;
         return true;
@@ -196,18 +196,9 @@ static bool cgr_events(struct cgr *c, str text, err *e)
 
 static bool cgr_number(str s, int64_t *out)
 {
-    if (!str_starts(s, S("0x"))) return str_i64(s, out);
     uint64_t v = 0;
-    if (s.n == 2 || s.n > 17) return false;
-    for (size_t i = 2; i < s.n; i++) {
-        char c = s.p[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                                : 16;
-        if (digit > 15) return false;
-        v = v << 4 | digit;
-    }
+    if (!str_starts(s, S("0x"))) return str_i64(s, out);
+    if (!str_hex(str_slice(s, 2, s.n), &v) || v > INT64_MAX) return false;
     *out = (int64_t)v;
     return true;
 }

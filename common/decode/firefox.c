@@ -78,24 +78,10 @@ static bool fx_string(const struct fx_tables *t, const struct json_ints *column,
     return true;
 }
 
-static bool fx_is_address(str s)
-{
-    return str_starts(s, S("0x")) && s.n > 2 && s.n <= 18;
-}
-
+// "0x1f" as a number.
 static bool fx_hex(str s, uint64_t *out)
 {
-    *out = 0;
-    for (size_t i = 2; i < s.n; i++) {
-        char c = s.p[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                                : 16;
-        if (digit > 15) return false;
-        *out = *out << 4 | digit;
-    }
-    return true;
+    return str_starts(s, S("0x")) && str_hex(str_slice(s, 2, s.n), out);
 }
 
 // Libraries are sorted by their start.
@@ -156,7 +142,7 @@ static bool fx_gecko_name(struct fx_maker *m, int64_t frame, struct fx_name *out
     uint64_t address = 0;
     if (!fx_string(t, &t->frame_location, frame, &location) || location.n == 0) return true;
     fx_split_location(location, out);
-    if (!fx_is_address(location) || !fx_hex(location, &address)) return true;
+    if (!fx_hex(location, &address)) return true;
     const struct fx_lib *lib = fx_lib_at(m->libs, address);
     return !lib || fx_of_library(m, lib->name, address - lib->start, &out->name, e);
 }
@@ -190,7 +176,7 @@ static bool fx_processed_name(struct fx_maker *m, int64_t frame, struct fx_name 
         if (!fx_at(&t->func_line, func, &out->line)) out->line = 0;
     }
     // Not symbolised: its name is its address in its library, or it has none.
-    bool is_number = fx_is_address(out->name) && fx_hex(out->name, &number);
+    bool is_number = fx_hex(out->name, &number);
     if (out->name.n && !is_number) return true;
     if (!is_number) {
         if (!fx_at(&t->frame_address, frame, &address)) return true;

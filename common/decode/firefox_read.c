@@ -25,20 +25,8 @@ static const struct fx_column *fx_column(const struct fx_column *columns, size_t
 
 static bool fx_put(struct fx *f, const struct fx_column *c, enum json_token t, err *e)
 {
-    struct json_reader *r = &f->json;
-    bool number = t == JSON_NUMBER;
-    if (c->ints) {
-        struct json_ints *to = c->ints;
-        if (!arena_grow(f->a, &to->v, &to->cap, to->n + 1, sizeof *to->v))
-            return arena_fail(f->a, e);
-        to->v[to->n] = JSON_NOTHING;
-        return !number || json_int(r->text, &to->v[to->n]) || json_broken(r, "a whole number", e);
-    }
-    if (!c->doubles) return true;
-    struct json_doubles *to = c->doubles;
-    if (!arena_grow(f->a, &to->v, &to->cap, to->n + 1, sizeof *to->v)) return arena_fail(f->a, e);
-    to->v[to->n] = 0;
-    return !number || json_double(r->text, &to->v[to->n]) || json_broken(r, "a number", e);
+    if (c->ints) return json_item_int(&f->json, t, "a whole number", c->ints, e);
+    return !c->doubles || json_item_double(&f->json, t, "a number", c->doubles, e);
 }
 
 static void fx_next_row(const struct fx_column *const *order)

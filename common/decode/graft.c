@@ -26,13 +26,10 @@ static bool graft_push(struct graft *g, const struct graft_node *node, uint32_t 
     size_t n = g->node_count + 1;
     if (n >= GRAFT_NONE)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u nodes", GRAFT_NONE);
-    if (!arena_grow(a, &g->nodes, &g->node_cap, n, sizeof *g->nodes) ||
-        !arena_grow(a, &g->values, &g->value_cap, n * g->s.type_count, sizeof *g->values))
-        return arena_fail(a, e);
+    if (!arena_grow(a, &g->nodes, &g->node_cap, n, sizeof *g->nodes)) return arena_fail(a, e);
     *row = (uint32_t)g->node_count;
     g->nodes[g->node_count++] = *node;
     if (node->depth <= STACKS_DEPTH) g->nodes[*row].outer = *row;
-    memset(&g->values[(size_t)*row * g->s.type_count], 0, g->s.type_count * sizeof *g->values);
     return true;
 }
 
@@ -47,10 +44,15 @@ bool graft_root(struct graft *g, const struct profile_label *labels, size_t n, u
     struct graft_labels *own = &g->roots[g->root_count];
     *own = (struct graft_labels){.first = p->label_count};
     for (size_t i = 0; i < n; i++) {
-        if (labels[i].text.n) p->labels[p->label_count++] = labels[i];
+        if (labels[i].text.n == 0) continue;
+        struct profile_label *to = &p->labels[p->label_count++];
+        *to = labels[i];
+        if (utf8_is_text(to->text)) continue;
+        graft_lose(g, LOSS_BAD_TEXT, 1);
+        to->text = utf8_mended(a, to->text);
     }
     own->count = p->label_count - own->first;
-    const struct graft_node root = {GRAFT_NONE, (uint32_t)g->root_count++, 0, 0};
+    const struct graft_node root = {GRAFT_NONE, (uint32_t)g->root_count++, 0, 0, 0};
     return graft_push(g, &root, node, e);
 }
 
@@ -75,7 +77,7 @@ bool graft_child(struct graft *g, uint32_t parent, uint32_t frame, uint32_t *nod
     *node = map_find(&g->known, hash, graft_same, &want);
     if (*node != MAP_NONE) return true;
     const struct graft_node *above = &g->nodes[parent];
-    const struct graft_node new = {parent, frame, above->depth + 1, above->outer};
+    const struct graft_node new = {parent, frame, above->depth + 1, above->outer, 0};
     return graft_push(g, &new, node, e) && map_put(&g->known, hash, *node, e);
 }
 
@@ -86,66 +88,86 @@ bool graft_named(struct graft *g, uint32_t parent, str name, uint32_t *node, err
            graft_child(g, parent, frame, node, e);
 }
 
+// A row of values, all 0, for a node that has none.
+static bool graft_put_row(struct graft *g, uint32_t node, err *e)
+{
+    struct arena *a = g->s.a;
+    size_t from = g->value_rows * g->s.type_count;
+    if (!arena_grow(a, &g->values, &g->value_cap, from + g->s.type_count, sizeof *g->values))
+        return arena_fail(a, e);
+    memset(&g->values[from], 0, g->s.type_count * sizeof *g->values);
+    g->nodes[node].row = (uint32_t)++g->value_rows;
+    return true;
+}
+
+static int64_t *graft_values(const struct graft *g, size_t node)
+{
+    assert(g->nodes[node].row > 0);
+    return &g->values[(size_t)(g->nodes[node].row - 1) * g->s.type_count];
+}
+
 bool graft_add(struct graft *g, uint32_t node, uint32_t type, int64_t value, err *e)
 {
     assert(node < g->node_count && type < g->s.type_count);
-    if (value && g->nodes[node].parent == GRAFT_NONE &&
+    if (value == 0) return true;
+    if (g->nodes[node].parent == GRAFT_NONE &&
         !graft_named(g, node, S(STACK_UNKNOWN_NAME), &node, e))
         return false;
-    int64_t *sum = &g->values[(size_t)node * g->s.type_count + type];
+    if (g->nodes[node].row == 0 && !graft_put_row(g, node, e)) return false;
+    int64_t *sum = &graft_values(g, node)[type];
     if (!__builtin_add_overflow(*sum, value, sum)) return true;
     return err_set(e, ERR_OUT_OF_RANGE, "the values of a stack add up to more than 64 bits");
 }
 
-bool graft_text(struct graft *g, str name, str *out, err *e)
+static bool graft_has_value(const struct graft *g, size_t node)
 {
-    *out = name;
-    if (utf8_is_text(name)) return true;
-    graft_lose(g, LOSS_BAD_TEXT, 1);
-    *out = utf8_mended(g->s.a, name);
-    return arena_ok(g->s.a, e);
-}
-
-static bool graft_has_value(const struct graft *g, size_t row)
-{
-    for (uint32_t k = 0; k < g->s.type_count; k++) {
-        if (g->values[row * g->s.type_count + k]) return true;
+    for (uint32_t k = 0; g->nodes[node].row && k < g->s.type_count; k++) {
+        if (graft_values(g, node)[k]) return true;
     }
     return false;
 }
 
-static bool graft_sample(struct graft *g, size_t row, err *e)
+static bool graft_sample(struct graft *g, size_t node, err *e)
 {
     struct profile *p = g->s.p;
     uint32_t *leaf = NULL;
     int64_t *to = NULL;
-    uint32_t depth = g->nodes[row].depth;
+    uint32_t depth = g->nodes[node].depth;
     if (!stacks_sample(&g->s, depth, &leaf, &to, e)) return false;
-    memcpy(to, &g->values[row * g->s.type_count], g->s.type_count * sizeof *to);
-    for (uint32_t i = 0; i < depth; i++, row = g->nodes[row].parent)
-        leaf[i] = g->nodes[row].frame;
-    const struct graft_labels *own = &g->roots[g->nodes[row].frame];
+    memcpy(to, graft_values(g, node), g->s.type_count * sizeof *to);
+    for (uint32_t i = 0; i < depth; i++, node = g->nodes[node].parent)
+        leaf[i] = g->nodes[node].frame;
+    const struct graft_labels *own = &g->roots[g->nodes[node].frame];
     p->samples[p->sample_count - 1].first_label = own->first;
     p->samples[p->sample_count - 1].label_count = own->count;
     return true;
 }
 
-// Cuts deep stacks if all of them have too many frames.
+// The number of samples and of the frames of all of them.
+static size_t graft_count(const struct graft *g, uint64_t *frames)
+{
+    size_t samples = 0;
+    *frames = 0;
+    for (size_t i = 0; i < g->node_count; i++) {
+        if (!graft_has_value(g, i)) continue;
+        *frames += g->nodes[i].depth;
+        samples++;
+    }
+    return samples;
+}
+
+// Cuts all deep stacks.
 static bool graft_cut(struct graft *g, err *e)
 {
-    uint64_t frames = 0;
-    uint32_t types = g->s.type_count;
     size_t n = g->node_count;
-    for (size_t i = 0; i < n; i++)
-        frames += graft_has_value(g, i) ? g->nodes[i].depth : 0;
-    for (size_t i = 0; stacks_are_deep(&g->s, frames) && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t cut = 0;
         if (g->nodes[i].depth <= STACKS_DEPTH || !graft_has_value(g, i)) continue;
         if (!graft_named(g, g->nodes[i].outer, S(STACK_CUT_NAME), &cut, e)) return false;
         if (cut == i) continue;
-        for (uint32_t k = 0; k < types; k++) {
-            int64_t value = g->values[i * types + k];
-            g->values[i * types + k] = 0;
+        for (uint32_t k = 0; k < g->s.type_count; k++) {
+            int64_t value = graft_values(g, i)[k];
+            graft_values(g, i)[k] = 0;
             if (!graft_add(g, cut, k, value, e)) return false;
         }
     }
@@ -154,12 +176,17 @@ static bool graft_cut(struct graft *g, err *e)
 
 bool graft_finish(struct graft *g, struct profile **out, err *e)
 {
-    if (!graft_cut(g, e)) return false;
+    uint64_t frames = 0;
+    size_t samples = graft_count(g, &frames);
+    if (stacks_are_deep(&g->s, frames)) {
+        if (!graft_cut(g, e)) return false;
+        samples = graft_count(g, &frames);
+    }
+    if (samples == 0) return err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this file");
+    if (!stacks_expect(&g->s, samples, frames, e)) return false;
     for (size_t i = 0; i < g->node_count; i++) {
         if (graft_has_value(g, i) && !graft_sample(g, i, e)) return false;
     }
-    if (g->s.p->sample_count == 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this file");
     if (!stacks_finish(&g->s, e)) return false;
     // Not the text's size, which has much besides stacks.
     g->s.p->encoded_bytes = decode_pprof_size(g->s.p);

@@ -9,6 +9,8 @@
 // part of one (STACKS_DEPTH). The value of a root is of a stack that nobody knows, and becomes the
 // frame STACK_UNKNOWN_NAME.
 //
+// Names and texts of labels may have bytes that are no UTF-8, which are replaced and counted.
+//
 // Memory is the arena's. graft_release frees the indexes, also after a failure.
 #pragma once
 
@@ -19,6 +21,7 @@ struct graft_node {
     uint32_t frame;   // row of s.p->functions; of a root the row of its labels
     uint32_t depth;   // frames from the root on
     uint32_t outer;   // the node at the depth STACKS_DEPTH on the way to this one, or itself
+    uint32_t row;     // of its values, from 1; 0: it has none, as most inner nodes
 };
 
 struct graft_labels {
@@ -31,7 +34,8 @@ struct graft {
     struct graft_node *nodes;
     size_t node_count;
     size_t node_cap;
-    int64_t *values;  // type_count for each node
+    int64_t *values;  // type_count for each node that has some
+    size_t value_rows;
     size_t value_cap;
     struct graft_labels *roots;
     size_t root_count;
@@ -47,7 +51,7 @@ bool graft_begin(struct graft *g, struct arena *a, size_t encoded_bytes,
                  const struct decode_options *o, const struct profile_type *types,
                  uint32_t type_count, err *e) MUST_CHECK;
 
-// A new root. Labels without a text are left out.
+// A new root. Labels without a text are left out, others are mended as names are.
 bool graft_root(struct graft *g, const struct profile_label *labels, size_t n, uint32_t *node,
                 err *e) MUST_CHECK;
 
@@ -66,9 +70,6 @@ bool graft_add(struct graft *g, uint32_t node, uint32_t type, int64_t value, err
 bool graft_finish(struct graft *g, struct profile **out, err *e) MUST_CHECK;
 
 void graft_release(struct graft *g);
-
-// A name that may have bytes that are no UTF-8, which are replaced and counted.
-bool graft_text(struct graft *g, str name, str *out, err *e) MUST_CHECK;
 
 static inline void graft_lose(struct graft *g, enum loss why, uint64_t n)
 {

@@ -45,5 +45,12 @@ bool json_read_doubles(struct json_reader *r, const char *what, struct json_doub
 bool json_read_strings(struct json_reader *r, const char *what, struct json_strings *out,
                        err *e) MUST_CHECK;
 
+// Writes a token's number, or what stands for null if it is none, behind the last item; the caller
+// counts it.
+bool json_item_int(struct json_reader *r, enum json_token t, const char *what, struct json_ints *to,
+                   err *e) MUST_CHECK;
+bool json_item_double(struct json_reader *r, enum json_token t, const char *what,
+                      struct json_doubles *to, err *e) MUST_CHECK;
+
 // Goes into the object or list that is the next value; another value is skipped, and *in is false.
 bool json_enter(struct json_reader *r, enum json_token kind, bool *in, err *e) MUST_CHECK;

@@ -89,8 +89,8 @@ static str without_offset(str s)
 // "(anonymous namespace)" of C++ is a part of the name.
 static str without_arguments(str s)
 {
-    size_t method = perf_find(s, S(".("));
-    if (method < s.n && perf_find(str_slice(s, method, s.n), S(").")) < s.n - method) return s;
+    size_t method = str_find_part(s, S(".("));
+    if (method < s.n && str_find_part(str_slice(s, method, s.n), S(").")) < s.n - method) return s;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '(' && !str_starts(str_slice(s, i, s.n), ANONYMOUS))
             return str_slice(s, 0, i);
@@ -113,7 +113,7 @@ static bool is_jit(str file)
         str behind;
     } names[] = {{S_INIT("/tmp/perf-"), S_INIT(".map")}, {S_INIT("/jitted-"), S_INIT("-")}};
     for (size_t i = 0; i < COUNT(names); i++) {
-        size_t at = perf_find(file, names[i].before);
+        size_t at = str_find_part(file, names[i].before);
         if (at == file.n) continue;
         str rest = str_slice(file, at + names[i].before.n, file.n);
         size_t n = perf_digits(rest);
@@ -176,7 +176,7 @@ static void put_frame(struct perf *p, const struct perf_frame_text *f)
     assert(p->open);
     if (str_starts(rest, S("("))) return;  // the name of a process
     while (rest.n) {
-        size_t at = perf_find(rest, S("->"));
+        size_t at = str_find_part(rest, S("->"));
         str name = str_slice(rest, 0, at);
         rest = str_slice(rest, at + 2, rest.n);
         if (!str_is(name, PERF_UNKNOWN)) name = without_arguments(name);
@@ -261,7 +261,7 @@ static bool find_series(struct perf *p, const struct perf_event *v, err *e)
 
 static str behind(str line, str word)
 {
-    size_t at = perf_find(line, word);
+    size_t at = str_find_part(line, word);
     return str_trim(str_slice(line, at + word.n, line.n));
 }
 
@@ -292,7 +292,7 @@ static void read_comment(struct perf *p, str line)
     str name = behind(line, S("name = "));
     hz = number_at(behind(line, S("sample_freq } = ")));
     // Without this, the number is a period.
-    if (hz <= 0 || hz > NS_PER_S || perf_find(line, S(" freq = 1")) == line.n) return;
+    if (hz <= 0 || hz > NS_PER_S || str_find_part(line, S(" freq = 1")) == line.n) return;
     p->rates[p->rate_count++] = (struct stated){str_slice(name, 0, str_find(name, ',')), hz};
 }
 
@@ -460,7 +460,7 @@ static bool read_lines(struct perf *p, str text, err *e)
     str line = {0};
     bool after_gap = true;
     // Stacks begin with a tab, addresses without a stack with spaces.
-    bool alone = perf_find(text, S("\n\n")) == text.n && str_find(text, '\t') == text.n;
+    bool alone = str_find_part(text, S("\n\n")) == text.n && str_find(text, '\t') == text.n;
     for (size_t number = 1; perf_next_line(&rest, &line); number++) {
         struct perf_event v;
         struct perf_frame_text f;

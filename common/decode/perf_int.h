@@ -50,9 +50,3 @@ static inline size_t perf_digits(str s)
         n++;
     return n;
 }
-
-static inline size_t perf_find(str s, str part)
-{
-    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
-    return at ? (size_t)(at - s.p) : s.n;
-}

@@ -90,18 +90,12 @@ static str sm_line(str *rest)
     return str_ends(line, S("\r")) ? str_slice(line, 0, line.n - 1) : line;
 }
 
-static size_t sm_find(str s, str part)
-{
-    const char *at = s.n ? memmem(s.p, s.n, part.p, part.n) : NULL;
-    return at ? (size_t)(at - s.p) : s.n;
-}
-
 static str sm_between(str s, str before, str after)
 {
-    size_t from = sm_find(s, before);
+    size_t from = str_find_part(s, before);
     if (from == s.n) return (str){0};
     str rest = str_slice(s, from + before.n, s.n);
-    return str_trim(str_slice(rest, 0, sm_find(rest, after)));
+    return str_trim(str_slice(rest, 0, str_find_part(rest, after)));
 }
 
 // ---- the report of sample
@@ -133,29 +127,29 @@ static void sm_head(struct sm *s, str line)
 // "Thread_12   DispatchQueue_1: com.apple.main-thread  (serial)" or "Thread_12: name"
 static str sm_thread_name(str text)
 {
-    size_t colon = sm_find(text, S(": "));
+    size_t colon = str_find_part(text, S(": "));
     str name = colon < text.n ? str_slice(text, colon + 2, text.n) : text;
-    return str_trim(str_slice(name, 0, sm_find(name, S("  "))));
+    return str_trim(str_slice(name, 0, str_find_part(name, S("  "))));
 }
 
 // "name  (in library) + 8,20  [0x2,0x3]", or "???  (in library)  load address 0x1 + 0x8  [0x9]".
 static bool sm_frame_name(struct sm *s, str text, str *out, err *e)
 {
-    size_t in = sm_find(text, S("  (in "));
-    str name = str_trim(str_slice(text, 0, MIN(in, sm_find(text, S("  [0x")))));
+    size_t in = str_find_part(text, S("  (in "));
+    str name = str_trim(str_slice(text, 0, MIN(in, str_find_part(text, S("  [0x")))));
     str lib = sm_between(text, S("  (in "), S(")"));
     str offset = sm_between(text, S(" + 0x"), S("  "));
     if (offset.n == 0) offset = sm_between(text, S("[0x"), S("]"));
     offset = str_slice(offset, 0, MIN(str_find(offset, ','), str_find(offset, '.')));
     *out = name;
-    if (name.n && !str_is(name, "???")) return graft_text(&s->g, name, out, e);
+    if (name.n && !str_is(name, "???")) return true;
     if (lib.n == 0 && offset.n == 0)
         *out = S(STACK_UNKNOWN_NAME);
     else if (lib.n == 0)
         *out = arena_printf(s->a, "0x%.*s", STR(offset));
     else
         *out = arena_printf(s->a, "%.*s!0x%.*s", STR(lib), STR(offset));
-    return arena_ok(s->a, e) && graft_text(&s->g, *out, out, e);
+    return arena_ok(s->a, e);
 }
 
 static bool sm_call(struct sm *s, str line, err *e)
@@ -179,8 +173,7 @@ static bool sm_call(struct sm *s, str line, err *e)
     if (!sm_close(s, column, e)) return false;
     bool thread = str_starts(text, S("Thread_")) || str_starts(text, S("Thread "));
     if (s->depth == 0) {
-        str label = {0};
-        if (thread && !graft_text(&s->g, sm_thread_name(text), &label, e)) return false;
+        str label = thread ? sm_thread_name(text) : (str){0};
         const struct profile_label labels[] = {{.key = S("thread"), .text = label},
                                                {.key = S("pid"), .text = s->pid}};
         if (!graft_root(&s->g, labels, COUNT(labels), &node, e)) return false;
@@ -319,7 +312,7 @@ static bool sm_row(struct sm *s, str line, const struct sm_columns *columns, enu
     // A self of 0 may be written without a unit.
     bool own = columns->self && sm_value(sm_cell(line, columns->self), &its, &self) &&
                (its == kind || self == 0);
-    if (!sm_close(s, column, e) || !graft_text(&s->g, name, &name, e)) return false;
+    if (!sm_close(s, column, e)) return false;
     uint32_t node = s->depth ? s->open[s->depth - 1].node : root;
     return graft_named(&s->g, node, name, &node, e) &&
            sm_open(s, column, node, own ? self : value, own, e);

@@ -40,13 +40,11 @@ bool tool_is_perf_data(str bytes)
     return str_starts(bytes, S("PERFILE2")) || str_starts(bytes, S("2ELIFREP"));
 }
 
-// A function may be called so too, but then it is a value.
-static bool tool_has_key(str bytes, str quoted)
+bool tool_has_key(str json, str quoted)
 {
-    str rest = bytes;
-    const char *at = NULL;
-    while (rest.n && (at = memmem(rest.p, rest.n, quoted.p, quoted.n))) {
-        rest = str_slice(rest, (size_t)(at - rest.p) + quoted.n, rest.n);
+    str rest = json;
+    for (size_t at = 0; (at = str_find_part(rest, quoted)) < rest.n;) {
+        rest = str_slice(rest, at + quoted.n, rest.n);
         if (str_starts(str_trim(str_slice(rest, 0, KEY_SPACES)), S(":"))) return true;
     }
     return false;

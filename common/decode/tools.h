@@ -35,6 +35,10 @@ bool tool_is_perf_data(str bytes);
     "where it was recorded, `flametree push perf.data` sends it, and so does `perf script | " \
     "flametree push -`"
 
+// Is the text in quotes a key of this JSON? A function may be called so too, but then it is a
+// value.
+bool tool_has_key(str json, str quoted);
+
 // The format that the bytes are of, by words that only it has. JSON is recognised wherever its keys
 // are.
 enum tool tool_of(str bytes);

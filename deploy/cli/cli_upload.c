@@ -21,7 +21,6 @@
 #define DECODED_MAX   ((size_t)4 << 30)
 #define PATH_MAX_     ((size_t)64 << 10)
 #define SNIFF_BYTES   ((size_t)64 << 10)
-#define KEY_SPACES    16  // between a key and its colon
 #define GZIP_LEVEL    3
 #define PPROF_TIME    9u  // field time_nanos
 #define STDIN_SERVICE S("stdin")
@@ -110,33 +109,21 @@ static bool is_pprof(str bytes)
     return !r.fault && sample;
 }
 
-static bool has_key(str bytes, const char *quoted)
-{
-    str rest = bytes;
-    size_t n = strlen(quoted);
-    const char *at = NULL;
-    // A function may be called so too, but then it is a value.
-    while (rest.n && (at = memmem(rest.p, rest.n, quoted, n))) {
-        rest = str_slice(rest, (size_t)(at - rest.p) + n, rest.n);
-        if (str_starts(str_trim(str_slice(rest, 0, KEY_SPACES)), S(":"))) return true;
-    }
-    return false;
-}
-
 // A list of objects that are events of a trace. Collapsed stacks may begin with '[', but not so.
 static bool is_trace_list(str bytes)
 {
     str head = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     return str_starts(head, S("[")) && str_starts(str_trim(str_slice(head, 1, head.n)), S("{")) &&
-           has_key(bytes, "\"ph\"");
+           tool_has_key(bytes, S("\"ph\""));
 }
 
 // CPU profiles in a trace are worth more than its durations.
 static enum upload_format trace_format(str bytes)
 {
     // Functions may be called as its events are.
-    bool sampled = str_contains(bytes, S("\"ProfileChunk\"")) || has_key(bytes, "\"cpuProfile\"") ||
-                   (str_contains(bytes, S("\"Profile\"")) && has_key(bytes, "\"startTime\""));
+    bool sampled =
+        str_contains(bytes, S("\"ProfileChunk\"")) || tool_has_key(bytes, S("\"cpuProfile\"")) ||
+        (str_contains(bytes, S("\"Profile\"")) && tool_has_key(bytes, S("\"startTime\"")));
     return sampled ? UPLOAD_CHROME : UPLOAD_TRACE;
 }
 
@@ -146,7 +133,7 @@ static enum upload_format json_format(str bytes)
 {
     if (is_trace_list(bytes)) return trace_format(bytes);
     if (!str_starts(str_trim(str_slice(bytes, 0, SNIFF_BYTES)), S("{"))) return UPLOAD_AUTO;
-    if (has_key(bytes, "\"traceEvents\"")) return trace_format(bytes);
+    if (tool_has_key(bytes, S("\"traceEvents\""))) return trace_format(bytes);
     if (str_contains(bytes, S(SPEEDSCOPE_SCHEMA))) return UPLOAD_SPEEDSCOPE;
     if (str_contains(bytes, S("\"resourceProfiles\""))) return UPLOAD_OTLP;
     if (!str_contains(bytes, S("\"functionName\""))) return UPLOAD_AUTO;

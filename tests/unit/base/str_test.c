@@ -43,6 +43,9 @@ static void parts_are_found_and_compared(void **state)
     assert_int_equal(str_rfind(S("a:b:c"), ':'), 3);
     assert_int_equal(str_find(S("abc"), ':'), 3);
     assert_int_equal(str_find((str){0}, ':'), 0);
+    assert_int_equal(str_find_part(S("a->b->c"), S("->")), 1);
+    assert_int_equal(str_find_part(S("abc"), S("->")), 3);
+    assert_int_equal(str_find_part((str){0}, S("->")), 0);
 }
 
 static void distances_count_edits(void **state)
@@ -120,6 +123,32 @@ static void numbers_are_whole_texts_in_range(void **state)
     }
 }
 
+static void hexadecimal_numbers_are_whole_strings_without_overflow(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t v;
+    } cases[] = {
+        {"0", true, 0},
+        {"1fA", true, 0x1fa},
+        {"ffffffffffffffff", true, UINT64_MAX},
+        {"0ffffffffffffffff", true, UINT64_MAX},
+        {"10000000000000000", false, 0},
+        {"", false, 0},
+        {"0x1", false, 0},
+        {"1g", false, 0},
+        {"-1", false, 0},
+    };
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        uint64_t v = 0;
+        str s = str_of(cases[c].text);
+        if (str_hex(s, &v) != cases[c].good || (cases[c].good && v != cases[c].v))
+            fail_msg("hex \"%s\"", s.p);
+    }
+}
+
 // The definition, slowly: decode, then refuse what is overlong, a surrogate or too large. Returns
 // the character's bytes, 0 if it is none.
 static size_t character(const uint8_t *p, size_t n)
@@ -188,6 +217,7 @@ int main(void)
         cmocka_unit_test(slices_are_clamped),
         cmocka_unit_test(split_walks_the_parts),
         cmocka_unit_test(numbers_are_whole_texts_in_range),
+        cmocka_unit_test(hexadecimal_numbers_are_whole_strings_without_overflow),
         cmocka_unit_test(utf8_agrees_with_its_definition),
         cmocka_unit_test(utf8_never_reads_past_the_end),
     };
