@@ -119,22 +119,27 @@ static str guard_place_of(str origin)
 // header, and browsers send it only to places whose name is proven, by a certificate or because it
 // is this machine. So no name that was made to point here gets it, and from an origin without TLS
 // it is not believed.
-static bool browser_vouches(const struct http_exchange *x, str origin)
+static bool browser_vouches(const struct guard *g, const struct http_exchange *x, str origin)
 {
     str place = guard_place_of(origin);
-    if (!str_is(http_headers_get(&x->headers, "sec-fetch-site"), "same-origin")) return false;
-    // Where they are equal there is no proxy that changed Host, and Host must name us.
-    if (!place.n || http_same_authority(place, x->authority)) return false;
     str host = host_of(place);
+    if (!str_is(http_headers_get(&x->headers, "sec-fetch-site"), "same-origin")) return false;
+    if (!place.n || http_same_authority(place, x->authority)) return false;
+    // Where both name one host, whatever the ports, no proxy put its upstream there. It may be a
+    // page whose name was made to point here, so Host must name us.
+    if (str_ieq(host, host_of(x->authority)) && !names_us(g, x->authority)) return false;
     return str_starts(origin, S("https://")) || is_localhost(host) ||
            (is_address(host) && is_loopback(host));
 }
 
 // Other proxies (Apache's, Traefik) say which Host they were asked for. A foreign page cannot add
 // the header: browsers first ask whether it may, and no route here says yes. By rebinding it would
-// have the foreign name, so it has to name us as Host has to.
+// have the foreign name, so it has to name us as Host has to. Some proxies leave the port out: then
+// another program of the same host looks like us, unless the browser says that it is another.
 static bool proxy_vouches(const struct guard *g, const struct http_exchange *x, str place)
 {
+    str site = http_headers_get(&x->headers, "sec-fetch-site");
+    if (site.n && !str_is(site, "same-origin")) return false;
     str asked = http_headers_get(&x->headers, "x-forwarded-host");
     asked = str_trim(str_slice(asked, 0, str_find(asked, ',')));
     return asked.n > 0 && http_same_authority(place, asked) && names_us(g, asked);
@@ -177,7 +182,7 @@ bool guard_check(const struct guard *g, const struct http_exchange *x, err *e)
 {
     if (takes_all(g)) return true;
     str origin = http_headers_get(&x->headers, "origin");
-    if (browser_vouches(x, origin)) return true;
+    if (browser_vouches(g, x, origin)) return true;
     // DNS rebinding: a page of a foreign name whose address is ours. Its requests have that name.
     bool asked = g->every_name || looks_like_browser(x);
     if (asked && !names_us(g, x->authority)) return refuse_name(x, e);

@@ -119,6 +119,14 @@ static void a_proxy_may_change_host(void **state)
         {"127.0.0.1:4040", "origin: http://10.0.0.8\nx-forwarded-host: 10.0.0.7\n", false},
         {"127.0.0.1:4040", "origin: http://evil.example\nx-forwarded-host: evil.example\n", false},
         {"127.0.0.1:4040", "origin: http://evil.example\nx-forwarded-host: \n", false},
+        {"127.0.0.1:4040",
+         "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7\nsec-fetch-site: same-origin\n",
+         true},
+        {"127.0.0.1:4040",
+         "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7\nsec-fetch-site: same-site\n", false},
+        {"127.0.0.1:4040",
+         "origin: http://10.0.0.7\nx-forwarded-host: 10.0.0.7\nsec-fetch-site: cross-site\n",
+         false},
     };
     struct guard g;
     guard_init(&g, "127.0.0.1:4040", hosts, COUNT(hosts));
@@ -126,6 +134,46 @@ static void a_proxy_may_change_host(void **state)
         err e = {0};
         if (answers(&g, cases[i].host, cases[i].headers, &e) != cases[i].ok)
             fail_msg("%zu: %s %s: %s", i, cases[i].host, cases[i].headers, e.msg);
+    }
+}
+
+// The page's name points to this machine since it was loaded, so to the browser we are its server.
+static void pages_whose_name_was_made_to_point_here_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        const char *headers;
+    } cases[] = {
+        {"evil.example:4040", "origin: http://evil.example:4040\n"},
+        {"evil.example:4040", "sec-fetch-site: same-origin\n"},
+        {"evil.example:4040", "origin: http://evil.example:4040\nsec-fetch-site: same-origin\n"},
+        // With TLS, as if it could have our certificate; in all spellings of the name.
+        {"evil.example", "origin: https://evil.example\nsec-fetch-site: same-origin\n"},
+        {"evil.example:443", "origin: https://evil.example\nsec-fetch-site: same-origin\n"},
+        {"evil.example", "origin: https://evil.example:4443\nsec-fetch-site: same-origin\n"},
+        {"evil.example:1", "origin: https://evil.example:2\nsec-fetch-site: same-origin\n"},
+        {"evil.example.", "origin: https://evil.example\nsec-fetch-site: same-origin\n"},
+        {"evil.example", "origin: https://evil.example.\nsec-fetch-site: same-origin\n"},
+        {"EVIL.example", "origin: https://evil.example\nsec-fetch-site: same-origin\n"},
+        // Its own page may add the header, which it sends to "itself".
+        {"evil.example", "origin: http://evil.example\nx-forwarded-host: evil.example\n"},
+        {"evil.example", "origin: http://evil.example\nx-forwarded-host: localhost\n"},
+        {"evil.example", "x-forwarded-host: 127.0.0.1\nsec-fetch-site: same-origin\n"},
+        // Behind a proxy on this machine without TLS, to which the name points.
+        {"127.0.0.1:4040", "origin: http://evil.example:80\nx-forwarded-host: evil.example:80\n"
+                           "sec-fetch-site: same-origin\n"},
+    };
+    static const char *const listens[] = {"127.0.0.1:4040", "0.0.0.0:4040"};
+    for (size_t i = 0; i < COUNT(cases) * COUNT(listens); i++) {
+        struct guard g;
+        err e = {0};
+        char headers[300];
+        size_t at = i / COUNT(listens);
+        guard_init(&g, listens[i % COUNT(listens)], hosts, COUNT(hosts));
+        snprintf(headers, sizeof headers, "user-agent: Mozilla/5.0\n%s", cases[at].headers);
+        if (answers(&g, cases[at].host, headers, &e))
+            fail_msg("%zu: %s %s %s", at, listens[i % COUNT(listens)], cases[at].host, headers);
     }
 }
 
@@ -185,6 +233,7 @@ int main(void)
         cmocka_unit_test(listeners_are_loopbacks_or_not),
         cmocka_unit_test(the_listeners_own_host_is_a_name),
         cmocka_unit_test(a_proxy_may_change_host),
+        cmocka_unit_test(pages_whose_name_was_made_to_point_here_are_refused),
         cmocka_unit_test(other_sites_are_refused),
         cmocka_unit_test(a_star_switches_it_off),
     };
