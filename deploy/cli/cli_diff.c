@@ -314,6 +314,7 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
 static bool check_limit(const struct diff *d, double limit, int *status, err *e)
 {
     const struct diff_row *worst = NULL;
+    double worst_most = 0;
     enum part part = PART_SELF;
     size_t above = 0;
     for (size_t i = 0; i < d->count; i++) {
@@ -321,9 +322,11 @@ static bool check_limit(const struct diff *d, double limit, int *status, err *e)
         double most = MAX(r->change[PART_SELF], r->change[PART_TOTAL]) * 100;
         if (most <= limit + POINT_LEAST) continue;
         above++;
-        // Rows are sorted by changes of both signs; the first one that grew so much is the worst.
-        if (worst) continue;
+        // Rows are sorted by changes of both signs: one whose total fell may be before one that
+        // grew more. Of equal ones the first is named.
+        if (worst && most <= worst_most) continue;
         worst = r;
+        worst_most = most;
         part = r->change[PART_TOTAL] > r->change[PART_SELF] ? PART_TOTAL : PART_SELF;
     }
     if (!worst) return true;
