@@ -30,6 +30,9 @@ void mend_sample_labels(struct profile *p, const struct limits *l);
 // same series at the same time, of which one is stored.
 bool mend_types(struct profile *p, err *e) MUST_CHECK;
 
+// Whether the two functions below would leave a label set as it is, as they do mostly.
+bool mend_labels_fit(labels set, const struct limits *l);
+
 // More labels of a series than max_label_names_per_series: of `own`, which came with the profile,
 // those that do not begin with "__" count. First go names of processes, then of SDKs, systems and
 // hosts (mend_labels.c has the list), then all others but service_name; of each the last in order.

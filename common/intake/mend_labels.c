@@ -86,6 +86,21 @@ static size_t mend_series_class(labels own, str name)
     return COUNT(mend_first);
 }
 
+static bool mend_is_long(size_t n, int64_t most)
+{
+    return most > 0 && n > (uint64_t)most;
+}
+
+bool mend_labels_fit(labels set, const struct limits *l)
+{
+    bool fit = !mend_is_long(set.n, l->max_label_names_per_series);
+    for (size_t i = 0; fit && i < set.n; i++) {
+        fit = !mend_is_long(set.v[i].name.n, l->max_label_name_length) &&
+              !mend_is_long(set.v[i].value.n, l->max_label_value_length);
+    }
+    return fit;
+}
+
 uint32_t mend_series_labels(labels own, labels *set, label *v, const struct limits *l)
 {
     int64_t most = l->max_label_names_per_series;
@@ -112,11 +127,6 @@ uint32_t mend_series_labels(labels own, labels *set, label *v, const struct limi
     }
     *set = (labels){v, n};
     return (uint32_t)(surplus - left);
-}
-
-static bool mend_is_long(size_t n, int64_t most)
-{
-    return most > 0 && n > (uint64_t)most;
 }
 
 uint32_t mend_label_lengths(labels *set, label *v, const struct limits *l)

@@ -210,7 +210,7 @@ struct finishing {
 // Surplus labels go, and long ones are cut, before the others are checked.
 static bool pipeline_shorten(struct finishing *f, struct arena *a, labels *ls, err *e)
 {
-    if (f->limits->refuses_faulty) return true;
+    if (f->limits->refuses_faulty || mend_labels_fit(*ls, f->limits)) return true;
     label *v = ARENA_ARRAY(a, label, ls->n);
     if (!v) return arena_fail(a, e);
     uint32_t n = mend_series_labels(f->own, ls, v, f->limits);

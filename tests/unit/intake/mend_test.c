@@ -232,10 +232,14 @@ static void long_labels_keep_what_fits(void **state)
     assert_int_equal(mend_label_lengths(&set, v, &none), 0);
     assert_true(set.v == all && set.n == COUNT(all));
     const struct limits l = {.max_label_name_length = 3, .max_label_value_length = 4};
+    assert_true(mend_labels_fit(set, &none) && !mend_labels_fit(set, &l));
     assert_int_equal(mend_label_lengths(&set, v, &l), 2);
     assert_int_equal(set.n, 2);
     assert_true(str_is(labels_get(set, S("a")), "1234") && str_is(labels_get(set, S("b")), "123"));
     assert_int_equal(mend_label_lengths(&set, v, &l), 0);
+    assert_true(mend_labels_fit(set, &l));
+    assert_true(mend_labels_fit(set, &(struct limits){.max_label_names_per_series = 2}));
+    assert_false(mend_labels_fit(set, &(struct limits){.max_label_names_per_series = 1}));
 }
 
 static void texts_become_utf8(void **state)
