@@ -9,6 +9,11 @@
 
 #define LOSS_NOTE_MAX 2048
 
+struct metric *loss_note_metric(enum loss why)
+{
+    return loss_is_stored(why) ? &distributor_mended_parts : &distributor_discarded_parts;
+}
+
 // The reasons one behind the other, in the request's arena. Empty if there is nothing to tell, or
 // the arena has no room: what is stored must not be refused for want of a note.
 static str loss_note_join(const struct request *q, const char *between, bool in_words)
@@ -50,9 +55,7 @@ void loss_note_end(struct request *q)
         uint64_t n = in->losses.count[i];
         if (n == 0) continue;
         str values[] = {str_of(loss_name(why)), q->req->tenant};
-        metric_add_set(loss_is_stored(why) ? &distributor_mended_parts
-                                           : &distributor_discarded_parts,
-                       values, n);
+        metric_add_set(loss_note_metric(why), values, n);
         refusals_log_loss(&q->self->refusals, &q->req->log, why, n, q->protocol,
                           in->losses_service);
     }

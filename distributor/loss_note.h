@@ -13,6 +13,9 @@
 
 #include "distributor/state.h"
 
+// The counter of a reason.
+struct metric *loss_note_metric(enum loss why);
+
 // Sets the header of the answer, if there is anything to tell. After request_send.
 void loss_note_header(const struct request *q, struct http_exchange *x);
 

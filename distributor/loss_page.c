@@ -4,6 +4,7 @@
 #include "distributor/loss_page.h"
 
 #include "codec/json.h"
+#include "distributor/loss_note.h"
 #include "distributor/metrics.h"
 #include "distributor/state.h"
 #include "intake/text.h"
@@ -20,16 +21,14 @@ struct loss_page {
     size_t rows;
 };
 
-// Of all tenants that are asked for. The sum is of counters that fit, and wraps as they do. reason
-// is NULL for a metric that counts by tenant only.
+// Of all tenants that are asked for. The sum is of counters that fit, and wraps as they do.
 static uint64_t loss_page_count(struct loss_page *p, struct metric *m, const char *reason)
 {
     uint64_t sum = 0;
     for (str rest = p->tenants; rest.n > 0;) {
         uint64_t n = 0;
         str tenant = str_split(rest, '|', &rest);
-        bool whole = reason ? metric_read_set(m, (str[]){str_of(reason), tenant}, &n)
-                            : metric_read_to(m, tenant, &n);
+        bool whole = metric_read_set(m, (str[]){str_of(reason), tenant}, &n);
         p->complete = p->complete && whole;
         sum += n;
     }
@@ -65,23 +64,16 @@ static void loss_page_refused(struct loss_page *p)
     }
 }
 
-static void loss_page_some(struct loss_page *p, const char *reason, bool stored, const char *text,
-                           uint64_t parts)
-{
-    if (parts == 0) return;
-    loss_page_row(p, reason, stored ? "mended" : "left_out", text);
-    loss_page_number(p, "parts", parts);
-    buf_byte(p->out, '}');
-}
-
 static void loss_page_parts(struct loss_page *p, bool stored)
 {
-    struct metric *m = stored ? &distributor_mended_parts : &distributor_discarded_parts;
     for (int i = 0; i < LOSS_COUNT; i++) {
         enum loss why = (enum loss)i;
         if (loss_is_stored(why) != stored) continue;
-        uint64_t parts = loss_page_count(p, m, loss_name(why));
-        loss_page_some(p, loss_name(why), stored, loss_text(why), parts);
+        uint64_t parts = loss_page_count(p, loss_note_metric(why), loss_name(why));
+        if (parts == 0) continue;
+        loss_page_row(p, loss_name(why), stored ? "mended" : "left_out", loss_text(why));
+        loss_page_number(p, "parts", parts);
+        buf_byte(p->out, '}');
     }
 }
 
@@ -101,9 +93,6 @@ bool loss_page_get(void *self, struct http_exchange *x, err *e)
     loss_page_refused(&p);
     loss_page_parts(&p, false);
     loss_page_parts(&p, true);
-    loss_page_some(&p, "stack_depth_limit", true,
-                   "samples with stacks deeper than the limit; these end in [truncated stack]",
-                   loss_page_count(&p, &distributor_cut_stacks, NULL));
     buf_printf(&x->out, "],\"complete\":%s}\n",
                p.complete ? "true" : "false,\"note\":\"" LOSS_PAGE_NOTE "\"");
     return buf_ok(&x->out, e);

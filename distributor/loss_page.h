@@ -2,8 +2,7 @@
 //
 // loss_page.h - GET /distributor/losses: what this process did not store as the tenant sent it
 // since it started, by reason, as JSON. The counts are those of the metrics discarded_samples,
-// discarded_bytes, discarded_parts, mended_parts and cut_stacks; the page of the querier shows
-// them.
+// discarded_bytes, discarded_parts and mended_parts; the page of the querier shows them.
 //
 //     {"distributor":"d1","since":"2026-11-29T10:00:00Z","losses":[
 //      {"reason":"rate_limited","kind":"refused","text":"...","profiles":3,"bytes":5120},

@@ -96,7 +96,7 @@ void refusals_log_loss(struct refusals *r, const struct log_fields *f, enum loss
     char name[LOG_QUOTE_MAX];
     char text[LOG_QUOTE_MAX];
     log_write(site, f, LOG_WARN, "push.mended",
-              "reason=%.*s samples=%" PRIu64 " stored=%s protocol=%s service=%s text=%s%s%s",
+              "reason=%.*s parts=%" PRIu64 " stored=%s protocol=%s service=%s text=%s%s%s",
               STR(x.reason), n, loss_is_stored(why) ? "true" : "false", protocol,
               log_quote(name, service), log_quote(text, str_of(loss_text(why))),
               counted(again, "again", x.again), counted(unlisted, "unlisted", x.unlisted));

@@ -50,7 +50,7 @@ struct log_site *refusals_admit(struct refusals *r, struct refusal *x, uint64_t 
 // Writes a line of a push that was stored, but not as it was sent (model/losses.h), if there is to
 // be one: `n` parts for that reason. It is the line of a refusal in all else:
 //
-//     level=warn event=push.mended tenant=a req=01H… reason=unknown_stack samples=3 stored=true
+//     level=warn event=push.mended tenant=a req=01H… reason=unknown_stack parts=3 stored=true
 //     protocol=ingest service=shop text="samples whose stack is not in the file"
 void refusals_log_loss(struct refusals *r, const struct log_fields *f, enum loss why, uint64_t n,
                        const char *protocol, str service);

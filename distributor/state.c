@@ -80,11 +80,8 @@ void request_expect(str tenant)
         if (!metric_expect_set(&distributor_discarded_bytes, values)) return;
     }
     for (int i = 0; i < LOSS_COUNT; i++) {
-        enum loss why = (enum loss)i;
-        str values[] = {str_of(loss_name(why)), tenant};
-        (void)metric_expect_set(loss_is_stored(why) ? &distributor_mended_parts
-                                                    : &distributor_discarded_parts,
-                                values);
+        str values[] = {str_of(loss_name((enum loss)i)), tenant};
+        (void)metric_expect_set(loss_note_metric((enum loss)i), values);
     }
 }
 
@@ -157,7 +154,6 @@ bool request_send(struct request *q, err *e)
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);
-    if (in->cut) metric_add_to(&distributor_cut_stacks, q->req->tenant, in->cut);
     return true;
 }
 

@@ -165,6 +165,7 @@ static bool graft_cut(struct graft *g, err *e)
         if (g->nodes[i].depth <= STACKS_DEPTH || !graft_has_value(g, i)) continue;
         if (!graft_named(g, g->nodes[i].outer, S(STACK_CUT_NAME), &cut, e)) return false;
         if (cut == i) continue;
+        losses_add(&g->s.p->losses, LOSS_STACK_DEPTH, 1);
         for (uint32_t k = 0; k < g->s.type_count; k++) {
             int64_t value = graft_values(g, i)[k];
             graft_values(g, i)[k] = 0;

@@ -397,6 +397,7 @@ static bool end_sample(struct perf *p, err *e)
         // The stack loses its leaf's end, so that stacks still share their callers.
         p->line.n = before;
         buf_z(&p->line, ";[truncated stack]");
+        losses_add(&p->at->out.p->losses, LOSS_STACK_DEPTH, 1);
         break;
     }
     p->open = false;

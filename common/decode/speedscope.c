@@ -271,6 +271,7 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
     if (depth > STACKS_DEPTH && stacks_are_deep(s, s->p->stack_location_count + (uint64_t)depth))
         kept = STACKS_DEPTH;
     size_t mark = kept < depth;
+    losses_add(&s->p->losses, LOSS_STACK_DEPTH, mark);
     if (!stacks_sample(s, kept + mark, &leaf, &values, e)) return false;
     *values = value;
     for (size_t i = 0; i < kept; i++)

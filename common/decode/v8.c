@@ -412,6 +412,7 @@ static bool add_stack(struct v8 *v, struct stacks *s, size_t row, uint32_t depth
     uint32_t *leaf = NULL;
     int64_t *to = NULL;
     depth += cut;
+    losses_add(&v->losses, LOSS_STACK_DEPTH, cut);
     if (!stacks_sample(s, depth, &leaf, &to, e)) return false;
     memcpy(to, values, s->type_count * sizeof *to);
     if (cut && !stacks_frame(s, S(STACK_CUT_NAME), (str){0}, 0, &leaf[0], e)) return false;

@@ -300,7 +300,6 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     assert(!in->exhausted);
     in->stored++;
-    in->cut += p->cut_count;
     note_losses(in, p);
     return true;
 }

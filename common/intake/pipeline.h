@@ -28,7 +28,6 @@ struct pipeline {
     uint64_t received_bytes;  // uncompressed
     uint32_t refused;         // profiles that were refused; those that sampling drops are not
     uint64_t stored;          // profiles with records in the send buffer
-    uint64_t cut;             // samples of these whose stacks were too deep and were cut
     struct losses losses;     // of the profiles that were taken, not of those that were refused
     str losses_service;       // that of the first profile with losses names
     void (*lost)(void *arg, enum discard_reason why, size_t bytes);  // for each loss; or NULL

@@ -76,16 +76,18 @@ static bool in_window(const struct checks *c, int64_t time_ns, const struct limi
 static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *e)
 {
     uint32_t mark = 0;
+    uint32_t cut = 0;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         struct profile_sample *s = &p->samples[i];
         if (s->location_count <= depth) continue;
         assert(s->first_location + (size_t)s->location_count <= p->stack_location_count);
-        if (p->cut_count++ == 0 && !mend_add_mark(a, p, S(STACK_CUT_NAME), &mark, e)) return false;
+        if (cut++ == 0 && !mend_add_mark(a, p, S(STACK_CUT_NAME), &mark, e)) return false;
         s->first_location += s->location_count - depth - 1;  // the leaf is first
         s->location_count = depth + 1;
         assert(s->first_location < p->stack_location_count);
         p->stack_locations[s->first_location] = mark;
     }
+    losses_add(&p->losses, LOSS_STACK_DEPTH, cut);
     return true;
 }
 

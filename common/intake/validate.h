@@ -13,7 +13,7 @@
 #include "service/tenant.h"
 
 // Sets time_ns to now if the sender gave none. Cuts stacks that are too deep at the leaf side: they
-// end in the frame STACK_CUT_NAME (model/marks.h) and count in cut_count. Too many samples, or
+// end in the frame STACK_CUT_NAME (model/marks.h) and count in p->losses. Too many samples, or
 // labels of one, are mended (mend.h) or refused, as the limit faulty_profiles says. `ls` is for
 // messages; `a` for their memory and for what is changed.
 bool validate_profile(struct arena *a, struct profile *p, labels ls, const struct limits *l,

@@ -32,6 +32,8 @@
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \
+    X(STACK_DEPTH, "stack_depth_limit", true,                                                     \
+      "samples with stacks that are too deep; they end in [truncated stack]")                     \
     X(LABELS_LIMIT, "labels_limit", true,                                                         \
       "labels beyond the limit, or without a name; they were left out")                           \
     X(LABEL_LENGTH, "label_length", true,                                                         \

@@ -98,7 +98,6 @@ struct profile {
     str keep_frames;
     str language_hint;     // the first string that suggests a language; empty if none
     size_t encoded_bytes;  // size of the uncompressed input
-    uint32_t cut_count;    // samples whose stacks were too deep and were cut by the distributor
     struct losses losses;  // samples that the decoder and limits left out or mended
     str bad_text;          // as sent, the first name that the decoder mended; else empty
 };

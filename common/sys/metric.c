@@ -149,14 +149,6 @@ void metric_add_to(struct metric *m, str label_value, uint64_t n)
     add(cell_of(m, label_value), n);
 }
 
-bool metric_read_to(struct metric *m, str label_value, uint64_t *n)
-{
-    assert(m->kind == METRIC_COUNTER && m->label[0] && !metric_has_sets(m));
-    struct metric_cell *c = cell_find(m, label_value, 0);
-    *n = c ? (uint64_t)atomic_load_explicit(&c->sum, memory_order_relaxed) : 0;
-    return c || atomic_load_explicit(&m->cell_count, memory_order_acquire) < METRIC_CELLS;
-}
-
 bool metric_expect_to(struct metric *m, str label_value)
 {
     assert(m->kind == METRIC_COUNTER && m->label[0] && !metric_has_sets(m));

@@ -88,9 +88,8 @@ bool metric_expect_to(struct metric *m, str label_value);
 bool metric_expect_set(struct metric *m, const str *values);
 bool metric_has_set(struct metric *m, const str *values);
 
-// How much a counter has of a value, or of values, 0 if nothing was added. False: there is no room
-// of its own for it, so what was added counts as "other" (*n is 0).
-bool metric_read_to(struct metric *m, str label_value, uint64_t *n);
+// How much a counter has of these values, 0 if nothing was added. False: there is no room of their
+// own for them, so what was added counts as "other" (*n is 0).
 bool metric_read_set(struct metric *m, const str *values, uint64_t *n);
 
 // No combination of values is printed any more until it is set or added to again.

@@ -103,7 +103,7 @@ DASHBOARDS = {
             graph("Lexicons", "bytes", sums("flametree_distributor_lexicon_bytes", "pod")),
             graph("Spread over several ingesters", "short", ("max(flametree_distributor_spread_wide{})", "tenants, services and label sets")),
             graph("Received by usage group", "Bps", rate("flametree_distributor_usage_group_received_bytes_total", "tenant, usage_group")),
-            graph("Cut stacks", "ops", rate("flametree_distributor_cut_stacks_total", "tenant")),
+            graph("Left out or mended parts of stored profiles", "ops", rate("flametree_distributor_discarded_parts_total", "tenant, reason"), rate("flametree_distributor_mended_parts_total", "tenant, reason")),
         ]),
         ("Ingesters", [
             graph("Profiles", "ops", rate("flametree_ingester_append_profiles_total", "pod"), about="Even, if services are many: docs/scaling.md."),

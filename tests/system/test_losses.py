@@ -49,7 +49,7 @@ def test_surplus_samples_keep_their_value_and_are_told(f):
     assert s.stacks(service) == {"f3": 4, "f4": 5, "f5": 6, SURPLUS: 1 + 2 + 3}
     assert parts(f, "samples") == {("mended", "samples_limit"): 3}
     (row,) = lines(f, "samples")
-    assert (row["level"], row["reason"], row["samples"], row["stored"], row["protocol"], row["service"]) == ("warn", "samples_limit", "3", "true", "push", service), row
+    assert (row["level"], row["reason"], row["parts"], row["stored"], row["protocol"], row["service"]) == ("warn", "samples_limit", "3", "true", "push", service), row
     for _ in range(5):
         s.push(labels(service), many(5)).expect(200)
     assert len(lines(f, "samples")) == 1  # the others are counted, and told by the next line

@@ -462,7 +462,7 @@ static void a_stack_of_a_million_is_cut(void **state)
     struct batch *b = NULL;
     assert_int_equal(only_record(&in, &b)->total, 3);
     assert_int_equal(b->symbols.stack_count, 1002);  // with the root and the mark
-    assert_int_equal(in.cut, 1);
+    assert_int_equal(in.losses.count[LOSS_STACK_DEPTH], 1);
 }
 
 static void nothing_left_is_no_failure(void **state)

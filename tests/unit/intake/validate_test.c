@@ -333,7 +333,7 @@ static void deep_stacks_keep_their_root_and_end_in_a_mark(void **state)
     struct limits l = {.max_profile_stacktrace_depth = 2};
     enum discard_reason why = DISCARD_UNKNOWN;
     assert_ok(validate_profile(&arena, &p, (labels){0}, &l, NOW, &why, e));
-    assert_int_equal(p.cut_count, 2);
+    assert_int_equal(p.losses.count[LOSS_STACK_DEPTH], 2);
     assert_int_equal(p.location_count, 7);
     assert_int_equal(p.locations[0].mapping, 7);
     assert_int_equal(p.locations[6].mapping, PROFILE_NONE);
@@ -361,7 +361,7 @@ static void stacks_of_any_depth_pass_without_a_limit(void **state)
         enum discard_reason why = DISCARD_UNKNOWN;
         assert_ok(validate_profile(&arena, &p, (labels){0}, &l, NOW, &why, e));
         assert_int_equal(s.location_count, 4);
-        assert_int_equal(p.cut_count, 0);
+        assert_false(losses_any(&p.losses));
     }
 }
 

@@ -220,11 +220,6 @@ static void counters_can_be_read(void **state)
     metric_add_set(&refusals, (str[]){S("read"), S("a")}, 5);
     assert_true(metric_read_set(&refusals, (str[]){S("read"), S("a")}, &n));
     assert_int_equal(n, 5);
-    assert_true(metric_read_to(&failures, S("lost"), &n));
-    assert_int_equal(n, 0);
-    metric_add_to(&failures, S("lost"), 2);
-    assert_true(metric_read_to(&failures, S("lost"), &n));
-    assert_int_equal(n, 2);
 }
 
 static void tenants_without_end_count_as_other(void **state)
