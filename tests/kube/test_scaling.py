@@ -51,7 +51,7 @@ def test_limits_of_a_tenant_are_read_again_without_a_restart(busy):
     labels = {"__name__": "process_cpu", "service_name": "limited", **{"label%d" % i: "x" for i in range(12)}}
     push = lambda: server.push(labels, Pprof(("main;work", 1)))
     assert push().status == 200
-    busy.upgrade("overrides.anonymous.max_label_names_per_series=9")
+    busy.upgrade("overrides.anonymous.max_label_names_per_series=9", "overrides.anonymous.faulty_profiles=refuse")
 
     def refused():
         reply = push()
