@@ -13,7 +13,8 @@
 //     5.00 ms  55.6%  5.00 ms                   work
 //
 // In both a line has its value with all lines below it that are further in. What is left is its
-// own, or Instruments says it.
+// own, or Instruments says it, with "-" for 0. A line without lines below it, which may have been
+// folded up, has all of its value.
 #include "decode/graft.h"
 #include "decode/json_values.h"
 #include "model/marks.h"
@@ -22,13 +23,16 @@
 #define NS_PER_MS 1e6
 #define NS_PER_S  1e9
 
+#define SELF_UNKNOWN INT64_MIN
+
 // A line that may get lines below it.
 struct sm_open {
     size_t column;  // where it begins
     uint32_t node;
     int64_t value;
     int64_t below;  // of the lines below it
-    bool own;       // `value` is its own
+    int64_t self;   // or SELF_UNKNOWN
+    bool inner;     // it has lines below it
 };
 
 struct sm {
@@ -61,7 +65,8 @@ static bool sm_close(struct sm *s, size_t column, err *e)
 {
     while (s->depth && s->open[s->depth - 1].column >= column) {
         const struct sm_open *o = &s->open[--s->depth];
-        int64_t own = o->own ? o->value : o->value - o->below;
+        bool stated = o->inner && o->self != SELF_UNKNOWN;
+        int64_t own = stated ? o->self : o->value - o->below;
         if (own < 0 && !s->lenient)
             return err_set(e, ERR_INVALID_ARGUMENT, "a line of %lld has lines of %lld below it",
                            (long long)o->value, (long long)o->below);
@@ -70,17 +75,18 @@ static bool sm_close(struct sm *s, size_t column, err *e)
     return true;
 }
 
-static bool sm_open(struct sm *s, size_t column, uint32_t node, int64_t value, bool own, err *e)
+static bool sm_open(struct sm *s, size_t column, uint32_t node, int64_t value, int64_t self, err *e)
 {
     if (s->depth) {
         struct sm_open *above = &s->open[s->depth - 1];
+        above->inner = true;
         if (__builtin_add_overflow(above->below, value, &above->below))
             return err_set(e, ERR_OUT_OF_RANGE, "values add up to more than 64 bits");
     }
     if (!arena_grow(s->a, &s->open, &s->open_cap, s->depth + 1, sizeof *s->open))
         return arena_fail(s->a, e);
     s->open[s->depth++] =
-        (struct sm_open){.column = column, .node = node, .value = value, .own = own};
+        (struct sm_open){.column = column, .node = node, .value = value, .self = self};
     return true;
 }
 
@@ -177,12 +183,12 @@ static bool sm_call(struct sm *s, str line, err *e)
         const struct profile_label labels[] = {{.key = S("thread"), .text = label},
                                                {.key = S("pid"), .text = s->pid}};
         if (!graft_root(&s->g, labels, COUNT(labels), &node, e)) return false;
-        if (thread) return sm_open(s, column, node, count, false, e);
+        if (thread) return sm_open(s, column, node, count, SELF_UNKNOWN, e);
     } else {
         node = s->open[s->depth - 1].node;
     }
     return sm_frame_name(s, text, &name, e) && graft_named(&s->g, node, name, &node, e) &&
-           sm_open(s, column, node, count, false, e);
+           sm_open(s, column, node, count, SELF_UNKNOWN, e);
 }
 
 static bool sm_report(struct sm *s, str bytes, const struct decode_options *o, err *e)
@@ -309,13 +315,13 @@ static bool sm_row(struct sm *s, str line, const struct sm_columns *columns, enu
         graft_lose(&s->g, LOSS_BAD_LINE, 1);
         return true;
     }
-    // A self of 0 may be written without a unit.
-    bool own = columns->self && sm_value(sm_cell(line, columns->self), &its, &self) &&
-               (its == kind || self == 0);
+    // A self of 0 may be written without a unit, or as "-".
+    str own = columns->self ? str_trim(sm_cell(line, columns->self)) : (str){0};
+    bool stated = sm_value(own, &its, &self) && (its == kind || self == 0);
+    if (!stated && !str_is(own, "-")) self = SELF_UNKNOWN;
     if (!sm_close(s, column, e)) return false;
     uint32_t node = s->depth ? s->open[s->depth - 1].node : root;
-    return graft_named(&s->g, node, name, &node, e) &&
-           sm_open(s, column, node, own ? self : value, own, e);
+    return graft_named(&s->g, node, name, &node, e) && sm_open(s, column, node, value, self, e);
 }
 
 static bool sm_tree(struct sm *s, str rows, const struct sm_columns *columns, size_t bytes,

@@ -72,6 +72,7 @@ enum tool tool_of(str bytes)
     bool tree = str_starts(head, S("Running Time\t")) || str_starts(head, S("Weight\t")) ||
                 str_starts(head, S("Bytes Used\t"));
     if ((tree && str_contains(first, S("\tSymbol Name"))) ||
+        str_starts(head, S("Analysis of sampling ")) ||
         (str_contains(head, S("\nCall graph:")) && str_contains(head, S("Analysis of sampling "))))
         return TOOL_SAMPLE;
     bool named = str_starts(head, S("fn=")) || str_contains(head, S("\nfn="));

@@ -51,6 +51,11 @@ static const struct tool_case cases[] = {
      "space/bytes: main=2024 main;work=24 | bad_line=1"},
     {"Weight\tSelf Weight\t\tSymbol Name\n2.00 Kc 100.0%\t2.00 Kc\t \tmain\n",
      "cycles/count: main=2000"},
+    // "-" is 0; rows that were folded up have all of their value.
+    {"Weight\tSelf Weight\t\tSymbol Name\n9.00 Gc 100.0%\t-\t \tmain\n8.00 Gc  88.8%\t1.00 Gc\t "
+     "\t a\n6.90 Gc  76.6%\t6.90 Gc\t \t  b\n100.00 Mc 1.1%\t-\t \t  c\n900.00 Mc 10.0%\t1.00 "
+     "Mc\t \t d\n",
+     "cycles/count: main;a=1000000000 main;a;b=6900000000 main;a;c=100000000 main;d=900000000"},
     // Values that were rounded may be more below.
     {"Weight\t\tSymbol Name\n1.0 s 100.0%\t \tmain\n1.1 s\t \t work\n",
      "cpu/nanoseconds: main;work=1100000000"},
@@ -70,6 +75,8 @@ static void bytes_tell_the_format(void **state)
     static const size_t told[] = {0, 1, 12, 13, 14, 15, 16};
     for (size_t i = 0; i < COUNT(told); i++)
         assert_int_equal(tool_of(str_of(cases[told[i]].text)), TOOL_SAMPLE);
+    // One that was cut off in its head is no list of stacks either.
+    assert_int_equal(tool_of(S(HEAD)), TOOL_SAMPLE);
 }
 
 int main(void)
