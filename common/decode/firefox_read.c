@@ -340,6 +340,7 @@ bool fx_read(struct fx *f, str bytes, err *e)
 {
     size_t at = 0;         // the process that is read,
     bool in_list = false;  // or its list of processes
+    bool wrapped = false;  // by the developer tools of Firefox before 80, as {"profile": {..}, ..}
     json_reader_init(&f->json, f->a, bytes);
     if (json_next(&f->json) != JSON_OBJECT) return json_broken(&f->json, "an object", e);
     if (!fx_begin(f, SIZE_MAX, &at, e)) return false;
@@ -352,7 +353,9 @@ bool fx_read(struct fx *f, str bytes, err *e)
             continue;
         }
         enum json_token t = json_next(&f->json);
-        if (t == JSON_OBJECT_END) {
+        if (t == JSON_OBJECT_END && at == 0 && wrapped) {
+            wrapped = false;
+        } else if (t == JSON_OBJECT_END) {
             at = f->processes[at].parent;
             if (at == SIZE_MAX) break;
             in_list = true;
@@ -360,6 +363,8 @@ bool fx_read(struct fx *f, str bytes, err *e)
             return json_broken(&f->json, "a field", e);
         } else if (str_is(f->json.text, "processes")) {
             if (!json_enter(&f->json, JSON_ARRAY, &in_list, e)) return false;
+        } else if (at == 0 && !wrapped && str_is(f->json.text, "profile")) {
+            if (!json_enter(&f->json, JSON_OBJECT, &wrapped, e)) return false;
         } else if (!fx_field(f, at, e)) {
             return false;
         }

@@ -83,6 +83,13 @@ static const struct tool_case cases[] = {
      "\"threads\":[" GECKO_THREAD "]}]}]}",
      "samples/count,cpu/nanoseconds,wall/nanoseconds: [thread=GeckoMain pid=3] main;f=2,0,2000000 "
      "[thread=GeckoMain pid=3] main;f;0x1010=1,3000,1000000"},
+    // As the developer tools of older Firefox save it.
+    {"{\"label\":null,\"profile\":{" META ",\"threads\":[" GECKO_THREAD
+     "],\"processes\":[{\"threads\":[" GECKO_THREAD "]}]},\"fileType\":\"Recorded\",\"version\":2}",
+     "samples/count,cpu/nanoseconds,wall/nanoseconds: [thread=GeckoMain pid=3] main;f=2,0,4000000 "
+     "[thread=GeckoMain pid=3] main;f;0x1010=1,3000,2000000 [thread=GeckoMain pid=3] "
+     "main;f=2,0,4000000 "
+     "[thread=GeckoMain pid=3] main;f;0x1010=1,3000,2000000"},
     {"{\"threads\":[{" SAMPLES("1,0", "") ",\"stackTable\":{\"frame\":[0,0],\"prefix\":[1,0]}}]}",
      "!thread 0: sample 0: stack 1 is its own ancestor"},
     {"{\"threads\":[" THREAD("a", SAMPLES("1,1", ",\"weight\":[9e18,9e18]"), OWN) "]}",
@@ -98,6 +105,8 @@ static const struct tool_case cases[] = {
     {"{\"threads\":[{\"samples\":{\"schema\":{\"stack\":0},\"data\":[1]}}]}", "!a row of a table"},
     {"{\"threads\":[{\"stackTable\":{\"frame\":[\"x\"]}}]}", "!frame"},
     {"{\"processes\":[{]}", "!JSON"},
+    {"{\"profile\":{}", "!JSON"},
+    {"{\"profile\":{\"profile\":{\"threads\":[1]}}}", "!there is no sample"},
     {"{\"processes\":[{}", "!JSON"},
     {"{\"processes\":[4]}", "!the profile of a process"},
     {"[]", "!an object"},
