@@ -15,15 +15,24 @@
 //
 // Each thread's begins and ends are one list, sorted by time, its complete events another, and the
 // two are merged. Every step looks at the innermost events only, so the work is that of sorting.
+//
+// Samples that a trace has beside its events (trace_samples.h) are a second type.
 #include "base/hash.h"
 #include "decode/graft.h"
 #include "decode/json_lists.h"
+#include "decode/tools.h"
+#include "decode/trace_samples.h"
 #include "model/marks.h"
 
 #include <stdlib.h>
 
 #define NS_PER_US 1000
 #define NO_END    INT64_MAX
+
+enum {
+    TYPE_WALL,
+    TYPE_SAMPLES
+};
 
 struct tr_event {
     int64_t at_ns;
@@ -61,6 +70,7 @@ struct tr {
     size_t thread_count;
     size_t thread_cap;
     struct map thread_rows;
+    struct trace_samples samples;
     // of the thread that is made
     struct tr_open *open;
     size_t depth;
@@ -126,7 +136,8 @@ struct tr_fields {
     str tid;
     str ts;
     str dur;
-    str arg;  // args.name
+    str tdur;  // as the clock of the thread has it
+    str arg;   // args.name
     bool named;
 };
 
@@ -156,6 +167,7 @@ static bool tr_fields(struct tr *t, struct tr_fields *f, err *e)
                   : str_is(r->text, "tid")  ? json_want_text(r, &f->tid, e)
                   : str_is(r->text, "ts")   ? json_want_text(r, &f->ts, e)
                   : str_is(r->text, "dur")  ? json_want_text(r, &f->dur, e)
+                  : str_is(r->text, "tdur") ? json_want_text(r, &f->tdur, e)
                   : str_is(r->text, "args") ? tr_args(t, &f->arg, e)
                                             : json_pass(r, e);
         if (!ok) return false;
@@ -169,7 +181,7 @@ static bool tr_add(struct tr *t, const struct tr_fields *f, err *e)
     bool good = tr_ns(f->ts, &v.at_ns);
     if (v.kind == 'X') {
         int64_t end = 0;
-        good = good && tr_ns(f->dur, &v.dur_ns) && v.dur_ns >= 0 &&
+        good = good && tr_ns(f->dur.n ? f->dur : f->tdur, &v.dur_ns) && v.dur_ns >= 0 &&
                !__builtin_add_overflow(v.at_ns, v.dur_ns, &end) && end != NO_END;
     }
     if (!good) {
@@ -228,6 +240,17 @@ static bool tr_events(struct tr *t, bool may_end, bool *cut, err *e)
     }
 }
 
+static bool tr_field(struct tr *t, err *e)
+{
+    struct json_reader *r = &t->json;
+    bool in = false;
+    bool cut = false;
+    if (str_is(r->text, "samples")) return trace_samples_read(&t->samples, r, e);
+    if (str_is(r->text, "stackFrames")) return trace_samples_read_frames(&t->samples, r, e);
+    if (!str_is(r->text, "traceEvents")) return json_pass(r, e);
+    return json_enter(r, JSON_ARRAY, &in, e) && (!in || tr_events(t, false, &cut, e));
+}
+
 static bool tr_read(struct tr *t, err *e)
 {
     struct json_reader *r = &t->json;
@@ -240,10 +263,7 @@ static bool tr_read(struct tr *t, err *e)
     if (first != JSON_OBJECT) return json_broken(r, "a list of events, or an object", e);
     enum json_token token = json_next(r);
     for (; token == JSON_KEY; token = json_next(r)) {
-        bool in = false;
-        bool wanted = str_is(r->text, "traceEvents");
-        if (!(wanted ? json_enter(r, JSON_ARRAY, &in, e) : json_pass(r, e))) return false;
-        if (in && !tr_events(t, false, &cut, e)) return false;
+        if (!tr_field(t, e)) return false;
     }
     if (token != JSON_OBJECT_END) return json_broken(r, "a field", e);
     return json_next(r) == JSON_END || json_broken(r, "one trace", e);
@@ -384,12 +404,17 @@ static bool tr_is_first(const struct tr_event *mark, const struct tr_event *comp
     return mark->kind == 'E' || mark->number < complete->number;
 }
 
-static bool tr_make_thread(struct tr *t, size_t from, size_t to, err *e)
+static bool tr_begin_thread(struct tr *t, uint32_t row, err *e)
 {
-    const struct tr_thread *thread = &t->threads[t->events[from].thread];
+    const struct tr_thread *thread = &t->threads[row];
     const struct profile_label labels[] = {{.key = S("thread"),
                                             .text = thread->name.n ? thread->name : thread->tid},
                                            {.key = S("pid"), .text = thread->pid}};
+    return graft_root(&t->g, labels, COUNT(labels), &t->root, e);
+}
+
+static bool tr_make_thread(struct tr *t, size_t from, size_t to, err *e)
+{
     size_t middle = from;
     int64_t end_ns = INT64_MIN;
     while (middle < to && t->events[middle].kind != 'X')
@@ -398,7 +423,7 @@ static bool tr_make_thread(struct tr *t, size_t from, size_t to, err *e)
         end_ns = MAX(end_ns, t->events[i].at_ns + t->events[i].dur_ns);
     t->last_ns = INT64_MIN;
     t->begin = 0;
-    if (!graft_root(&t->g, labels, COUNT(labels), &t->root, e)) return false;
+    if (!tr_begin_thread(t, t->events[from].thread, e)) return false;
     size_t mark = from;
     size_t complete = middle;
     while (mark < middle || complete < to) {
@@ -424,19 +449,70 @@ static bool tr_make(struct tr *t, err *e)
     return true;
 }
 
+static int tr_by_thread(const void *one, const void *two)
+{
+    const struct trace_sample *a = one;
+    const struct trace_sample *b = two;
+    return a->thread < b->thread ? -1 : a->thread > b->thread;
+}
+
+static bool tr_make_samples(struct tr *t, err *e)
+{
+    struct trace_samples *s = &t->samples;
+    graft_lose(&t->g, LOSS_BAD_SAMPLE, s->bad);
+    for (size_t i = 0; i < s->count; i++) {
+        struct trace_sample *one = &s->samples[i];
+        if (!tr_thread_row(t, one->pid, one->tid, &one->thread, e)) return false;
+    }
+    if (s->count) qsort(s->samples, s->count, sizeof *s->samples, tr_by_thread);
+    for (size_t from = 0, to = 0; from < s->count; from = to) {
+        while (to < s->count && s->samples[to].thread == s->samples[from].thread)
+            to++;
+        if (!tr_begin_thread(t, s->samples[from].thread, e) ||
+            !trace_samples_put(s, &t->g, t->root, TYPE_SAMPLES, from, to, e))
+            return false;
+    }
+    return true;
+}
+
+// Only the type that is wanted stays.
+static void tr_keep_type(struct profile *p, uint32_t type)
+{
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        p->values[i] = p->values[i * p->type_count + type];
+    p->types[0] = p->types[type];
+    p->type_count = 1;
+}
+
+static bool tr_whole(struct tr *t, struct profile **p, err *e)
+{
+    if (!tr_read(t, e)) return false;
+    if (t->event_count == 0 && t->samples.count == 0) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "there is no event B, E or X in this trace, and no sample");
+    }
+    if (!tr_make(t, e) || !tr_make_samples(t, e) || !graft_finish(&t->g, p, e)) return false;
+    if ((*p)->type_count > 1 && t->samples.count == 0) tr_keep_type(*p, TYPE_WALL);
+    if ((*p)->type_count > 1 && t->event_count == 0) tr_keep_type(*p, TYPE_SAMPLES);
+    return true;
+}
+
 bool decode_trace(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e)
 {
-    static const struct profile_type type = {S_INIT("wall"), S_INIT("nanoseconds")};
+    static const struct profile_type types[] = {[TYPE_WALL] = {S_INIT("wall"),
+                                                               S_INIT("nanoseconds")},
+                                                [TYPE_SAMPLES] = {S_INIT("samples"),
+                                                                  S_INIT("count")}};
     struct tr t = {.a = a};
     struct profile *p = NULL;
+    uint32_t type_count = tool_has_key(bytes, S("\"samples\"")) ? COUNT(types) : 1;
     map_init(&t.thread_rows, a->budget);
+    trace_samples_init(&t.samples, a, bytes.n);
     json_reader_init(&t.json, a, str_trim(bytes));
-    bool ok = graft_begin(&t.g, a, bytes.n, o, &type, 1, e) && tr_read(&t, e) && tr_make(&t, e);
-    if (ok && t.event_count == 0)
-        ok = err_set(e, ERR_INVALID_ARGUMENT, "there is no event B, E or X in this trace");
-    ok = ok && graft_finish(&t.g, &p, e);
+    bool ok = graft_begin(&t.g, a, bytes.n, o, types, type_count, e) && tr_whole(&t, &p, e);
     graft_release(&t.g);
+    trace_samples_release(&t.samples);
     map_release(&t.thread_rows);
     if (ok) *out = (struct decoded){p, 1};
     return ok;

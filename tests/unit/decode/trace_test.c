@@ -4,12 +4,14 @@
 // one is open.
 #include "lib/tool.h"
 
-#define AT               "\"pid\":1,\"tid\":2,\"ts\":"
-#define B(name, at)      "{\"ph\":\"B\",\"name\":\"" name "\"," AT at "}"
-#define E(name, at)      "{\"ph\":\"E\",\"name\":\"" name "\"," AT at "}"
-#define X(name, at, dur) "{\"ph\":\"X\",\"name\":\"" name "\",\"dur\":" dur "," AT at "}"
-#define T                "[thread=2 pid=1] "
-#define W                "wall/nanoseconds: "
+#define AT                    "\"pid\":1,\"tid\":2,\"ts\":"
+#define B(name, at)           "{\"ph\":\"B\",\"name\":\"" name "\"," AT at "}"
+#define E(name, at)           "{\"ph\":\"E\",\"name\":\"" name "\"," AT at "}"
+#define X(name, at, dur)      "{\"ph\":\"X\",\"name\":\"" name "\",\"dur\":" dur "," AT at "}"
+#define SAMPLE(frame, weight) "{\"pid\":1,\"tid\":2,\"sf\":\"" frame "\",\"weight\":" weight "}"
+#define FRAMES                "\"stackFrames\":{\"7\":{\"name\":\"work\",\"parent\":6},\"6\":{\"name\":\"main\"}}"
+#define T                     "[thread=2 pid=1] "
+#define W                     "wall/nanoseconds: "
 
 static const struct tool_case cases[] = {
     {"[" B("a", "1") "," B("b", "3") "," E("b", "7") "," E("a", "11") "]",
@@ -56,6 +58,30 @@ static const struct tool_case cases[] = {
     {"[" X("a", "1", "1") ",{\"ph\":\"X\",\"name\":\"b\"," AT "1}," X("c", "1", "-1") "," B(
          "d", "\"x\"") "," X("e", "9e18", "9e18") "," X("f", "9223372036854775", "9") "]",
      W T "a=1000 | bad_sample=5"},
+    // The clock of the thread where there is no other.
+    {"[{\"ph\":\"X\",\"name\":\"a\",\"tdur\":3," AT "1},{\"ph\":\"X\",\"name\":\"b\",\"tdur\":3,"
+     "\"dur\":5," AT "4}]",
+     W T "a=3000 " T "b=5000"},
+    // Samples beside the events, of threads that may have none; frames behind them.
+    {"{\"samples\":[" SAMPLE("7", "3") "," SAMPLE("6", "\"2\"") "," SAMPLE(
+         "7", "1.0") ",{\"sf\":6,\"tid\":9}]," FRAMES ",\"traceEvents\":[" X("a", "1", "1") "]}",
+     "wall/nanoseconds,samples/count: [thread=2 pid=1] a=1000,0 [thread=2 pid=1] main=0,2 "
+     "[thread=2 pid=1] main;work=0,4 [thread=9] main=0,1"},
+    {"{" FRAMES ",\"samples\":[" SAMPLE("7", "3") "]}", "samples/count: " T "main;work=3"},
+    // Stacks, callers and weights that are not there; a frame that calls itself, and a circle.
+    {"{\"samples\":[{},{\"sf\":9},{\"sf\":8},{\"sf\":3},{\"sf\":3},{\"sf\":2},{\"sf\":1},{"
+     "\"weight\":\"x\"}]"
+     ",\"stackFrames\":{\"8\":{\"parent\":4},\"3\":{\"name\":\"c\",\"parent\":3},\"2\":{\"name\":"
+     "\"b\",\"parent\":1}"
+     ",\"1\":{\"name\":\"a\",\"parent\":2},\"1\":{\"name\":\"z\"},\"0\":4}}",
+     "samples/count: [unknown]=3 c=2 a=1 a;b=1 | bad_sample=1 unknown_stack=1 unknown_frame=1"},
+    {"{\"samples\":[4],\"stackFrames\":{}}", "!a sample"},
+    {"{\"samples\":4,\"stackFrames\":[]}", "!there is no event"},
+    {"{\"samples\":[{\"sf\":1},{\"sf\":1,\"weight\":9223372036854775807}]}", "!more than 64 bits"},
+    {"{\"samples\":[{\"sf\":1}", "!JSON"},
+    {"{\"stackFrames\":{\"1\":{\"name\":[1]}}}", "!"},
+    // A trace whose events alone are worth something has one type.
+    {"{\"samples\":[],\"traceEvents\":[" X("a", "1", "1") "]}", W T "a=1000"},
     // Moments, counters and asynchronous events have no duration.
     {"[" X("a", "1", "1") ",{\"ph\":\"i\"," AT "1},{\"ph\":\"b\",\"id\":1," AT "1},{\"ph\":\"C\"}"
                           ",{}]",
