@@ -336,6 +336,14 @@ static bool fx_in_list(struct fx *f, bool *begun, err *e)
     return *begun || t == JSON_ARRAY_END || json_broken(&f->json, "the profile of a process", e);
 }
 
+static bool fx_key(struct fx *f, size_t at, bool *wrapped, bool *in_list, err *e)
+{
+    struct json_reader *r = &f->json;
+    if (str_is(r->text, "processes")) return json_enter(r, JSON_ARRAY, in_list, e);
+    bool wraps = at == 0 && !*wrapped && str_is(r->text, "profile");
+    return wraps ? json_enter(r, JSON_OBJECT, wrapped, e) : fx_field(f, at, e);
+}
+
 bool fx_read(struct fx *f, str bytes, err *e)
 {
     size_t at = 0;         // the process that is read,
@@ -361,11 +369,7 @@ bool fx_read(struct fx *f, str bytes, err *e)
             in_list = true;
         } else if (t != JSON_KEY) {
             return json_broken(&f->json, "a field", e);
-        } else if (str_is(f->json.text, "processes")) {
-            if (!json_enter(&f->json, JSON_ARRAY, &in_list, e)) return false;
-        } else if (at == 0 && !wrapped && str_is(f->json.text, "profile")) {
-            if (!json_enter(&f->json, JSON_OBJECT, &wrapped, e)) return false;
-        } else if (!fx_field(f, at, e)) {
+        } else if (!fx_key(f, at, &wrapped, &in_list, e)) {
             return false;
         }
     }
