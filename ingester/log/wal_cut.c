@@ -122,13 +122,22 @@ static bool is_full(const struct wal *w, size_t bytes)
     return c->bytes - c->news_bytes + bytes > most || (c->bytes + bytes) / CUT_NEWS_TIMES > most;
 }
 
+// Whoever adopts a stream adds its cuts without the lead.
+static bool wal_has_many_cuts(struct wal *w)
+{
+    lock_take(&w->lock);
+    bool many = w->cut_count > CUTS_MANY;
+    lock_give(&w->lock);
+    return many;
+}
+
 static bool is_due(struct wal *w, size_t bytes)
 {
     const struct cut *c = w->open;
     int64_t age = w->options.cut_age_ns;
     assert(w->led && !c->closed);
     if (c->last_seq == 0) return false;
-    if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
+    if (wal_has_many_cuts(w)) age = MAX(age, w->options.keep_ns / CUTS_MANY);
     if (is_full(w, bytes)) return true;
     // By the boot clock: a wall clock that is set back must not keep a cut open for years.
     return w->options.boot_ns() - c->opened_boot_ns >= age;
