@@ -1,5 +1,6 @@
 """Prints "passed failed skipped" of a JUnit file, and below it the names of the tests that failed. On stderr: these names with the
-end of the tests' output if the file has it, and the number of skipped ones for each reason."""
+end of the tests' output if the file has it. Two more files get lines: the seconds and name of each test, and how many were skipped
+for which reason."""
 import collections
 import re
 import sys
@@ -9,7 +10,9 @@ LINES_MOST = 60  # of a test's output
 passed = failed = skipped = 0
 reasons = collections.Counter()
 names = []
+seconds = []
 for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
+    seconds.append("%s\t%s.%s\n" % (case.get("time") or 0, case.get("classname", ""), case.get("name", "")))
     states = {child.tag for child in case}
     if states & {"failure", "error"}:
         failed += 1
@@ -24,8 +27,10 @@ for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
         reasons[re.sub(r"(?<=no corpus file )\S+|(?<=no facts for )\S+", "FILE", reason)] += 1
     else:
         passed += 1
-for reason, n in sorted(reasons.items()):
-    print("skipped %d: %s" % (n, reason), file=sys.stderr)
+with open(sys.argv[2], "a") as f:
+    f.writelines(seconds)
+with open(sys.argv[3], "a") as f:
+    f.writelines("%d %s\n" % (n, " ".join(reason.split())) for reason, n in sorted(reasons.items()))
 print(passed, failed, skipped)
 for name in names:
     print(name)
