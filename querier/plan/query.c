@@ -8,6 +8,7 @@
 #include "codec/pb.h"
 #include "sys/clock.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -226,13 +227,13 @@ bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, si
     return true;
 }
 
-// A step in whole ms, at least 1. Written so that NaN fails too; 0.001 s itself is exactly 1 after
-// the product.
+// A step in whole ms, at least 1. Written so that NaN fails too. No double is 1.001 s, so the
+// product may be a hair below 1001 ms: it is 1001 then.
 static bool read_step(struct query_step *s)
 {
     if (!(s->seconds >= 0.001)) return false;
     const int64_t most_ms = STEP_MAX_NS / NS_PER_MS;
-    double step = s->seconds * 1000;
+    double step = s->seconds * 1000 * (1 + 4 * DBL_EPSILON);
     s->ms = step < (double)most_ms ? (int64_t)step : most_ms;
     if (s->ms < 1) s->ms = 1;
     return true;

@@ -69,6 +69,14 @@ def test_points_add_up_to_the_graph_of_the_range(s, tail, start, end, step, want
     assert sum(got.values()) == int(graph.get("total", 0))
 
 
+@table("seconds, at", [("ms-that-no-double-is", 1.001, 1001), ("a-hair-less", 1.0009999, 1000), ("binary", 1.25, 1250), ("one-ms", 0.001, 1)])
+def test_a_step_is_the_ms_that_its_decimal_says(s, tail, seconds, at):
+    """The product 1.001 * 1000 is less than 1001."""
+    name, base = tail
+    got = points(s, name, base + S, base + 31 * S, seconds)
+    assert got == {-(-29_000 // at) * at / 1000: 2}
+
+
 def test_the_starting_millisecond_is_of_the_first_point_to_its_last_ns(s):
     at = time.time_ns() // S * S - MINUTE
     name = unique("early")

@@ -289,6 +289,8 @@ static void steps_become_buckets(void **state)
         {"cut to whole ms", 1000, 1010, 0.0029, 2, 6, 1010},
         {"instant", 5000, 5000, 15, 15000, 1, 5000},
         {"whole steps", 60000, 120000, 15, 15000, 5, 120000},
+        {"ms that no double is", 60000, 62002, 1.001, 1001, 3, 62002},
+        {"a hair less", 60000, 62000, 1.0009999, 1000, 3, 62000},
         {"the rest of a step is a point", 60000, 120001, 15, 15000, 6, 120001},
         {"step longer than the range", 60000, 120000, 1e6, 1000000000, 2, 120000},
         {"infinite step", 60000, 120000, INFINITY, 1152921504606, 2, 120000},
