@@ -9,6 +9,7 @@
 #include "sys/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define SPAN_MS      (INT64_C(3600) * 1000)
@@ -205,6 +206,22 @@ struct fetched {
     int64_t sum;
 };
 
+// Whether a sum is what SelectSeries says, which has doubles.
+static bool harvest_total(const struct harvest_step *step, int64_t sum)
+{
+    return (double)sum == step->total;
+}
+
+// Whether a profile has samples. Values may be negative, so one whose sum is 0 may have some.
+static bool harvest_samples(str pprof)
+{
+    struct pb_reader r = pb_reader(pprof);
+    while (pb_next(&r)) {
+        if (r.field == 2) return true;
+    }
+    return false;
+}
+
 // The series' profile of [start, end], in ms.
 static bool fetch(struct span *s, const struct harvest_step *step, char *selector,
                   const int64_t range[2], struct fetched *f, err *e)
@@ -220,6 +237,7 @@ static bool fetch(struct span *s, const struct harvest_step *step, char *selecto
 
 static bool give(struct span *s, const struct harvest_step *step, str pprof, err *e)
 {
+    if (!harvest_samples(pprof)) return true;  // all its values are taken back, stack by stack
     s->h->steps++;
     s->h->bytes += pprof.n;
     return s->h->take(s->h->arg, step, pprof, e);
@@ -235,9 +253,11 @@ static bool give_without_edge(struct span *s, const struct harvest_step *step, c
     buf_init(&rest, NULL, (size_t)s->h->c->answer_max);
     const int64_t at[] = {step->from_ms, step->from_ms};
     bool ok = fetch(s, step, selector, at, &edge, e);
-    if (ok && early->sum - edge.sum != step->total) {
+    int64_t rest_sum = 0;
+    if (ok && (__builtin_sub_overflow(early->sum, edge.sum, &rest_sum) ||
+               !harvest_total(step, rest_sum))) {
         ok = err_set(e, ERR_DATA_LOSS,
-                     "%s: its total is %" PRId64 ", but its profile sums up to %" PRId64
+                     "%s: its total is %.0f, but its profile sums up to %" PRId64
                      ", of which %" PRId64 " lie at %" PRId64 " ms",
                      selector, step->total, early->sum, edge.sum, step->from_ms);
     }
@@ -248,19 +268,37 @@ static bool give_without_edge(struct span *s, const struct harvest_step *step, c
     return ok;
 }
 
+// Of a total that is rounded: fails if something lies at the step's start.
+static bool harvest_edge(struct span *s, const struct harvest_step *step, char *selector, err *e)
+{
+    struct fetched near = {0};
+    if (fabs(step->total) < 9007199254740992.0) return true;  // 2^53
+    const int64_t edge[] = {step->from_ms, step->from_ms + 1};
+    bool ok = fetch(s, step, selector, edge, &near, e);
+    if (ok && harvest_samples(near.q.body)) {
+        ok = err_set(e, ERR_OUT_OF_RANGE,
+                     "%s: a total of %g cannot be compared exactly, and there are profiles at "
+                     "%" PRId64 " ms, where a step begins; use another --step",
+                     selector, step->total, step->from_ms);
+    }
+    asked_release(&near.q);
+    return ok;
+}
+
 static bool fetch_step(struct span *s, const struct harvest_step *step, char *selector, err *e)
 {
     struct fetched late = {0};
     struct fetched early = {0};
     const int64_t later[] = {step->from_ms + 1, step->until_ms};
     const int64_t whole[] = {step->from_ms, step->until_ms};
+    if (!harvest_edge(s, step, selector, e)) return false;
     bool ok = fetch(s, step, selector, later, &late, e);
-    if (ok && late.sum == step->total) {
+    if (ok && harvest_total(step, late.sum)) {
         ok = give(s, step, late.q.body, e);
     } else if (ok) {
         ok = fetch(s, step, selector, whole, &early, e) &&
-             (early.sum == step->total ? give(s, step, early.q.body, e)
-                                       : give_without_edge(s, step, selector, &early, e));
+             (harvest_total(step, early.sum) ? give(s, step, early.q.body, e)
+                                             : give_without_edge(s, step, selector, &early, e));
         asked_release(&early.q);
     }
     asked_release(&late.q);
@@ -272,14 +310,9 @@ static bool take_point(struct span *s, struct harvest_step *step, const Types__V
 {
     struct harvest *h = s->h;
     bool wanted = true;
-    // Doubles are whole numbers up to here; larger sums cannot be compared.
-    if (p->value < 0 || p->value > 9007199254740992.0) {
-        return err_set(e, ERR_OUT_OF_RANGE,
-                       "a total of %g cannot be compared exactly; use a smaller --step", p->value);
-    }
     step->until_ms = p->timestamp;
     step->from_ms = p->timestamp - h->step_ms;
-    step->total = (int64_t)p->value;
+    step->total = p->value;
     if (h->want && !h->want(h->arg, step, &wanted, e)) return false;
     if (!wanted) return true;
     struct buf b;
@@ -305,7 +338,7 @@ static bool take_row(struct span *s, str type, const Types__V1__Series *row, con
     for (size_t i = 0; i < row->n_points; i++) {
         const Types__V1__Point *p = row->points[i];
         // Those before the span (run_type) are not of it.
-        if (p->timestamp <= s->from_ms || p->value == 0) continue;
+        if (p->timestamp <= s->from_ms) continue;
         if (!take_point(s, &step, p, names, name_count, e)) return false;
     }
     return true;

@@ -14,7 +14,7 @@ struct sums {
     size_t cap;
 };
 
-static bool add(struct sums *s, const struct profile *p, int64_t sign, err *e)
+static bool add(struct sums *s, const struct profile *p, int sign, err *e)
 {
     struct stack_rows rows;
     if (p->type_count != 1)
@@ -28,8 +28,9 @@ static bool add(struct sums *s, const struct profile *p, int64_t sign, err *e)
         if (!arena_grow(s->a, &s->v, &s->cap, (size_t)row + 1, sizeof *s->v))
             return arena_fail(s->a, e);
         if (s->cap > had) memset(s->v + had, 0, (s->cap - had) * sizeof *s->v);
-        if (__builtin_add_overflow(s->v[row], sign * p->values[i], &s->v[row]))
-            return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack exceeds 64 bits");
+        bool over = sign > 0 ? __builtin_add_overflow(s->v[row], p->values[i], &s->v[row])
+                             : __builtin_sub_overflow(s->v[row], p->values[i], &s->v[row]);
+        if (over) return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack exceeds 64 bits");
     }
     return true;
 }
@@ -40,11 +41,6 @@ static bool encode(struct sums *s, const struct profile *p, struct buf *out, err
     int64_t *all = ARENA_ARRAY(s->a, int64_t, count);
     if (!all) return arena_fail(s->a, e);
     memcpy(all, s->v, MIN(s->cap, count) * sizeof *all);
-    for (uint32_t i = 0; i < count; i++) {
-        if (all[i] < 0)
-            return err_set(e, ERR_FAILED_PRECONDITION,
-                           "the part of a profile has more than the whole");
-    }
     const struct pprof_options o = {.header = {.sample_type = p->types[0].type,
                                                .sample_unit = p->types[0].unit,
                                                .period_type = p->period_type.type,
