@@ -82,12 +82,17 @@ static int64_t add_samples(int64_t to, int64_t v, bool *clipped)
     return v < 0 ? INT64_MIN : INT64_MAX;
 }
 
+// The mean is cut to a whole number, as samples are.
+static int64_t slot_mean(int64_t sum, uint64_t count)
+{
+    return count ? sum / (int64_t)count : sum;
+}
+
 // Adds a total to its slot. Totals below zero count as well, so that samples add up to the flame
 // graph, though Pyroscope has no sign for them.
 static void add_total(const struct side *s, struct group *g, const struct cell *t)
 {
-    // The mean is cut to a whole number, as samples are.
-    int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
+    int64_t v = s->average ? slot_mean(t->sum, t->count) : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
     int64_t *to = &g->samples[t->point];
     *to = add_samples(*to, v, &g->clipped);
@@ -140,16 +145,36 @@ static void put_groups(const struct side *s, struct group *v, size_t n, struct b
     buf_byte(out, '}');
 }
 
-// "timeline" is of all profiles only if they are one group, as it always was.
+// The timeline of all groups. Means are of all their profiles.
+static bool make_timeline(const struct side *s, struct group *all, err *e)
+{
+    const struct cells *c = s->merged ? &s->merged->totals : NULL;
+    uint64_t *counts = ARENA_ARRAY(s->stacks.arena, uint64_t, s->timeline.slots + 1);
+    all->samples = no_samples(s, e);
+    if (!all->samples) return false;
+    if (!counts) return arena_fail(s->stacks.arena, e);
+    for (size_t i = 0; c && i < c->n; i++) {
+        const struct cell *t = &c->v[i];
+        assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
+        all->samples[t->point] = add_samples(all->samples[t->point], t->sum, &all->clipped);
+        counts[t->point] += t->count;
+    }
+    for (size_t k = 0; s->average && k <= s->timeline.slots; k++)
+        all->samples[k] = slot_mean(all->samples[k], counts[k]);
+    return true;
+}
+
+// Pyroscope's "timeline" has nothing if there are several groups. Here it is that of the flame
+// graph beside it, however it is grouped.
 static bool put_samples(struct answer *a, const struct side *s, struct buf *out, err *e)
 {
     struct group *groups;
     size_t n = 0;
-    bool clipped = false;
-    int64_t *all = no_samples(s, e);
-    if (!all || !make_groups(s, &groups, &n, e)) return false;
+    struct group all = {0};
+    if (!make_timeline(s, &all, e) || !make_groups(s, &groups, &n, e)) return false;
+    bool clipped = all.clipped;
     buf_z(out, ",\"timeline\":");
-    timeline_print(&s->timeline, n == 1 ? groups[0].samples : all, out);
+    timeline_print(&s->timeline, all.samples, out);
     buf_z(out, ",\"groups\":");
     if (s->q.totals.group_by_count)
         put_groups(s, groups, n, out);

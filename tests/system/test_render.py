@@ -62,6 +62,19 @@ def test_groups(s):
     assert sums(groupBy="none") == {"*": 28} and sums(groupBy="") == {"*": 28}
 
 
+def test_the_timeline_is_that_of_the_graph_however_it_is_grouped(s):
+    at = (int(time.time()) // 15 * 15 - 60) * 10**9
+    service = s.send(("a", 4), labels={"pod": "1"}, time_ns=at)
+    s.send(("a", 9), service=service, labels={"pod": "2"}, time_ns=at)
+    s.send(("a", -20), service=service, time_ns=at + 15 * 10**9)
+    got = lambda **more: render(s, service, **more).expect(200).json()
+    plain, grouped = got(), got(groupBy="pod")
+    assert grouped["timeline"] == plain["timeline"] and sum(plain["timeline"]["samples"]) == -7 == grouped["flamebearer"]["numTicks"]
+    assert grouped["groups"].keys() == {"1", "2", "*"}
+    means = [got(aggregation="avg", **more)["timeline"] for more in ({}, {"groupBy": "pod"})]
+    assert means[0] == means[1] and sorted(set(means[0]["samples"])) == [-20, 0, 6]
+
+
 def test_average(s):
     at = (int(time.time()) // 15 * 15 - 60) * 10**9
     service = s.send(("a", 4), time_ns=at)
