@@ -358,6 +358,30 @@ static bool put_graph(const struct graph *g, struct buf *out, err *e)
     return buf_ok(out, e);
 }
 
+static bool dot_fits(const struct graph *g)
+{
+    bool fit = true;
+    for (uint32_t i = 0; i < g->shown_count; i++)
+        fit = fit && wide_fits(g->shown[i]->self) && wide_fits(g->shown[i]->total);
+    for (uint32_t i = 0; i < g->edge_count; i++)
+        fit = fit && wide_fits(g->edges[i].weight);
+    return fit;
+}
+
+// What is not of the functions shown is of no other node.
+static void dot_tell(const struct graph *g, struct tree_shown *shown)
+{
+    struct wide self = {0};
+    for (uint32_t i = 0; i < g->shown_count; i++)
+        wide_unite(&self, g->shown[i]->self);
+    double total = (double)g->tree->nodes[0].total;
+    *shown = (struct tree_shown){.sent = g->shown_count,
+                                 .all = g->function_count,
+                                 .total = total,
+                                 .hidden = total - (double)wide_clip(self),
+                                 .clipped = !dot_fits(g) || !wide_fits(self)};
+}
+
 bool dot_print(struct arena *a, const struct tree *t, const struct dot_options *o, struct buf *out,
                err *e)
 {
@@ -366,5 +390,7 @@ bool dot_print(struct arena *a, const struct tree *t, const struct dot_options *
     if (!name_functions(&g)) return arena_fail(a, e);
     walk(&g, enter_function, leave_function);
     if (!choose(&g)) return arena_fail(a, e);
-    return connect(&g, e) && put_graph(&g, out, e);
+    if (!connect(&g, e) || !put_graph(&g, out, e)) return false;
+    if (o->shown) dot_tell(&g, o->shown);
+    return true;
 }

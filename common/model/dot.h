@@ -27,8 +27,9 @@
 
 struct dot_options {
     str sample_type;
-    str sample_unit;    // "nanoseconds" and "bytes" are scaled, others are plain numbers
-    int64_t max_nodes;  // 0 or less: all
+    str sample_unit;           // "nanoseconds" and "bytes" are scaled, others are plain numbers
+    int64_t max_nodes;         // 0 or less: all
+    struct tree_shown *shown;  // how many functions there are; may be NULL
 };
 
 // t is not truncated. Nothing for a tree without nodes. Memory of the arena. Fails with

@@ -297,6 +297,7 @@ bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct
             .all = frames,
             .total = (double)left->nodes[0].total + (double)right->nodes[0].total,
             .hidden = u.to[0].hidden + u.to[1].hidden,
+            .clipped = u.to[0].clipped || u.to[1].clipped,
         };
     }
     struct layout l = {.sides = {&u.to[0], &u.to[1]}, .side_count = 2, .out = out};

@@ -14,15 +14,6 @@
 // querier.v1.FlameGraph as protobuf bytes: names, levels of 4-tuples, total, max_self.
 bool tree_flamegraph(struct arena *a, const struct tree *t, struct buf *out, err *e) MUST_CHECK;
 
-// How much of a tree, or of the union of two, an answer shows. Neither the root nor the nodes
-// "other" that truncation made count as frames.
-struct tree_shown {
-    uint32_t sent;
-    uint32_t all;
-    double total;   // of both sides
-    double hidden;  // the part of total in nodes "other"
-};
-
 // querier.v1.FlameGraphDiff (7-tuples) of the union of two untruncated trees, truncated as by
 // tree_truncate; the size of a node is the larger of its two totals. *shown, if not NULL, says how
 // much is left.

@@ -76,8 +76,15 @@ static bool truncate(struct exporter *x, const int64_t *sums, const bool *select
             wide_add_to(&x->others[kept[i]], &carries[kept[i]], sums[i]);
     }
     // Parts of a total that fits need not fit, as values may be negative.
-    for (uint32_t i = 0; i < t->stack_count; i++)
+    struct tree_shown shown = {.all = tree.count - 1, .total = (double)tree.nodes[0].total};
+    for (uint32_t i = 0; i < t->stack_count; i++) {
+        shown.clipped = shown.clipped || carries[i] != 0;
         x->others[i] = wide_clip((struct wide){x->others[i], carries[i]});
+        shown.hidden += (double)x->others[i];
+    }
+    for (uint32_t i = 1; i < tree.count; i++)
+        shown.sent += keep[i];
+    if (x->options->shown) *x->options->shown = shown;
     return true;
 }
 

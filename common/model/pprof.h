@@ -7,7 +7,7 @@
 // samples need are written, with ids from 1 in the order of the table.
 #pragma once
 
-#include "model/symbols.h"
+#include "model/tree.h"
 
 struct pprof_header {
     str sample_type;
@@ -27,6 +27,7 @@ struct pprof_options {
     int64_t max_nodes;
     const str *call_site;
     size_t call_site_count;
+    struct tree_shown *shown;  // set if the tree was made: how much of it there is; may be NULL
 };
 
 // Zero bytes if no stack is left. Fails with out_of_range or resource_exhausted.

@@ -401,6 +401,7 @@ static void cut_children(struct cut *x, uint32_t node)
     wide_add(&total, to[other].total);
     to[other].self = wide_clip(rest);
     to[other].total = wide_clip(total);
+    x->out->clipped = x->out->clipped || !wide_fits(rest) || !wide_fits(total);
 }
 
 bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct tree *out, err *e)

@@ -30,6 +30,17 @@ struct tree {
     int64_t max_self;
     uint32_t removed;  // nodes that truncation took out; 0: the tree is whole
     double hidden;     // their values, which the nodes "other" hold now; for ratios, not exact
+    bool clipped;      // such a node holds more than fits int64, though the whole does not
+};
+
+// How much of a tree, or of the union of two, an answer shows. Neither the root nor the nodes
+// "other" that truncation made count as frames. A call graph has functions instead.
+struct tree_shown {
+    uint32_t sent;
+    uint32_t all;
+    double total;   // of both sides
+    double hidden;  // the part of total in nodes "other"; for ratios, not exact
+    bool clipped;   // some sum that is shown is not what it should be, as that does not fit int64
 };
 
 // call_site: if n > 0, only stacks whose names from the root begin with exactly these.

@@ -215,6 +215,11 @@ bool settle_mark_functions(struct answer *a, err *e)
     return mark(a, S("rows of functions are cut at 64 bits"), e);
 }
 
+bool settle_mark_frames(struct answer *a, err *e)
+{
+    return mark(a, S("sums of frames are cut at 64 bits: ask for more of them (max_nodes)"), e);
+}
+
 bool settle_mark_total(struct answer *a, labels group, err *e)
 {
     char value[LOG_QUOTE_MAX];

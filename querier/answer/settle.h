@@ -8,6 +8,9 @@
 //              and the sum of all does not, the largest are left out until it does; of equal ones
 //              the last by name. If none is left the question is refused.
 //     totals   the unit is the point of a group. It is shown as the nearest number that fits.
+//     frames   parts of a total that fits need not fit, as values may be negative. A node
+//              "other" of truncation, or a function of a call graph, is shown as the nearest
+//              number too.
 //
 // The answer names what was left out or cut as it names what is missing (fetch_mark), so it is not
 // called exact, and whoever takes only exact answers is refused.
@@ -29,3 +32,4 @@ bool settle_totals(struct answer *a, struct merged *m, err *e) MUST_CHECK;
 // Marks for what became too large only afterwards. They fail if the asker takes no such answer.
 bool settle_mark_total(struct answer *a, labels group, err *e) MUST_CHECK;
 bool settle_mark_functions(struct answer *a, err *e) MUST_CHECK;
+bool settle_mark_frames(struct answer *a, err *e) MUST_CHECK;

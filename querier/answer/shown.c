@@ -5,6 +5,7 @@
 
 #include "model/marks.h"
 #include "model/vector.h"
+#include "querier/answer/settle.h"
 
 #define SHARE_WHOLE 10000
 
@@ -18,24 +19,26 @@ static uint32_t share_of(const struct tree_shown *s)
     return share >= SHARE_WHOLE - 1 ? SHARE_WHOLE - 1 : (uint32_t)share;
 }
 
-void shown_frames(struct answer *a, const struct tree_shown *shown)
+bool shown_frames(struct answer *a, const struct tree_shown *shown, err *e)
 {
     assert(shown->sent <= shown->all);
     a->shown.known = true;
     a->shown.sent = shown->sent;
     a->shown.all = shown->all;
     a->shown.share = share_of(shown);
+    return !shown->clipped || settle_mark_frames(a, e);
 }
 
-void shown_tree(struct answer *a, const struct tree *whole, const struct tree *truncated)
+bool shown_tree(struct answer *a, const struct tree *whole, const struct tree *truncated, err *e)
 {
     assert(whole->count > 0 && truncated->removed < whole->count);
     uint32_t frames = whole->count - 1;
     const struct tree_shown shown = {.sent = frames - truncated->removed,
                                      .all = frames,
                                      .total = (double)whole->nodes[0].total,
-                                     .hidden = truncated->hidden};
-    shown_frames(a, &shown);
+                                     .hidden = truncated->hidden,
+                                     .clipped = truncated->clipped};
+    return shown_frames(a, &shown, e);
 }
 
 static bool is_mark(str name)

@@ -78,7 +78,7 @@ static bool put_graph(struct answer *a, const struct side sides[2], int64_t max_
                                    out, e);
     bool readable = ok && readable_put(a, READABLE_NAMES, mark, out, e);
     pb_end(out, mark);
-    shown_frames(a, &shown);
+    if (ok && !shown_frames(a, &shown, e)) return false;
     return ok ? readable : stack_sums_failed(room, e);
 }
 

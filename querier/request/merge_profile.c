@@ -27,5 +27,5 @@ bool merge_profile(struct answer *a, str in, struct buf *out, err *e)
     bool pgo = m->stack_trace_selector && m->stack_trace_selector->go_pgo;
     int64_t max_nodes = 0;
     return query_pprof_nodes(a->limits, m->max_nodes, pgo, &max_nodes, e) &&
-           stack_sums_read(a, &asked, &s, e) && stack_sums_pprof(&s, max_nodes, out, e);
+           stack_sums_read(a, &asked, &s, e) && stack_sums_pprof(a, &s, max_nodes, out, e);
 }

@@ -218,7 +218,7 @@ static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, 
     if (!tree_truncate(s->stacks.arena, &whole, max_nodes, &cut, e)) {
         return stack_sums_failed(&s->stacks, e);
     }
-    shown_tree(a, &whole, &cut);
+    if (!shown_tree(a, &whole, &cut, e)) return false;
     // The flame graph is made as a message and read back: one writer of its levels for all formats.
     buf_init(&graph, a->querier->memory, out->cap);
     bool ok = tree_flamegraph(s->stacks.arena, &cut, &graph, e) &&
@@ -233,11 +233,14 @@ static bool put_dot(struct answer *a, const struct side *s, int64_t max_nodes, s
                     err *e)
 {
     struct tree tree;
-    const struct dot_options o = {s->stacks.type.sample_type, s->stacks.type.sample_unit,
-                                  max_nodes};
+    struct tree_shown shown = {0};
+    const struct dot_options o = {s->stacks.type.sample_type, s->stacks.type.sample_unit, max_nodes,
+                                  &shown};
     route_header(a->x, "content-type", S("text/plain; charset=utf-8"));
     if (!stack_sums_tree(&s->stacks, &tree, e)) return false;
-    return dot_print(s->stacks.arena, &tree, &o, out, e) || stack_sums_failed(&s->stacks, e);
+    shown_cut(a, &tree);
+    if (!dot_print(s->stacks.arena, &tree, &o, out, e)) return stack_sums_failed(&s->stacks, e);
+    return shown_frames(a, &shown, e);
 }
 
 static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t start_ms,
@@ -312,7 +315,7 @@ static bool put_diff(struct answer *a, const struct side *left, const struct sid
         put_begin(a, buf_view(&graph), "double", &left->stacks.type, &ticks, out, e);
     buf_release(&graph);
     if (!ok) return stack_sums_failed(room, e);
-    shown_frames(a, &shown);
+    if (!shown_frames(a, &shown, e)) return false;
     buf_z(out, ",\"timeline\":null,\"groups\":null");
     put_end(&ticks, out);
     return true;

@@ -5,6 +5,7 @@
 // (stack_sums_failed).
 #include "querier/request/stack_sums.h"
 
+#include "querier/answer/shown.h"
 #include "querier/request/pgo.h"
 #include "sys/clock.h"
 
@@ -125,12 +126,14 @@ static int64_t period_of(const struct stack_sums *s)
     return 1;
 }
 
-bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf *out, err *e)
+bool stack_sums_pprof(struct answer *a, const struct stack_sums *s, int64_t max_nodes,
+                      struct buf *out, err *e)
 {
     assert(s->arena && (s->symbols == NULL) == s->range.empty);
     if (!s->symbols) return true;
     // A merged profile has no time of its own. The end of its range is when it was complete.
     int64_t time_ns = 0;
+    struct tree_shown shown = {0};
     if (__builtin_mul_overflow(s->range.end_ms, NS_PER_MS, &time_ns)) time_ns = INT64_MAX;
     const struct pprof_options o = {
         .header = {.sample_type = s->type.sample_type,
@@ -142,6 +145,8 @@ bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf 
         .max_nodes = max_nodes,
         .call_site = s->call_site,
         .call_site_count = s->call_site_count,
+        .shown = &shown,
     };
-    return pprof_encode(s->arena, s->symbols, s->sums, &o, out, e) || stack_sums_failed(s, e);
+    if (!pprof_encode(s->arena, s->symbols, s->sums, &o, out, e)) return stack_sums_failed(s, e);
+    return max_nodes <= 0 || shown_frames(a, &shown, e);
 }

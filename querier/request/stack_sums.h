@@ -54,9 +54,10 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
 // Builds the tree by function names, not truncated. An empty range gives the empty tree.
 bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e) MUST_CHECK;
 
-// Appends a google.v1.Profile, or nothing if there are no stacks. max_nodes <= 0: whole.
-bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf *out,
-                      err *e) MUST_CHECK;
+// Appends a google.v1.Profile, or nothing if there are no stacks. max_nodes <= 0: whole; else the
+// answer says how much of it there is (shown.h).
+bool stack_sums_pprof(struct answer *a, const struct stack_sums *s, int64_t max_nodes,
+                      struct buf *out, err *e) MUST_CHECK;
 
 // After a failure while something was built in s->arena: adds the name of the setting if the
 // query's memory was exhausted. Returns false.

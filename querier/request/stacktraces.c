@@ -32,7 +32,7 @@ static bool put_graph(struct answer *a, const struct stack_sums *s, int64_t max_
     if (!stack_sums_tree(s, &whole, e)) return false;
     shown_cut(a, &whole);
     if (!tree_truncate(s->arena, &whole, max_nodes, &cut, e)) return stack_sums_failed(s, e);
-    shown_tree(a, &whole, &cut);
+    if (!shown_tree(a, &whole, &cut, e)) return false;
     if (!as_bytes) {
         size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
         bool ok = tree_flamegraph(s->arena, &cut, out, e);
@@ -54,20 +54,23 @@ static bool put_dot(struct answer *a, const struct stack_sums *s, int64_t max_no
 {
     struct tree tree;
     struct buf text;
-    const struct dot_options o = {s->type.sample_type, s->type.sample_unit, max_nodes};
+    struct tree_shown shown = {0};
+    const struct dot_options o = {s->type.sample_type, s->type.sample_unit, max_nodes, &shown};
     if (!stack_sums_tree(s, &tree, e)) return false;
+    shown_cut(a, &tree);
     buf_init(&text, a->querier->memory, out->cap);
     bool ok = dot_print(s->arena, &tree, &o, &text, e);
     if (ok) pb_put_bytes_opt(out, FIELD_DOT, buf_view(&text));
     buf_release(&text);
-    return ok || stack_sums_failed(s, e);
+    return ok ? shown_frames(a, &shown, e) : stack_sums_failed(s, e);
 }
 
-static bool put_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf *out, err *e)
+static bool put_pprof(struct answer *a, const struct stack_sums *s, int64_t max_nodes,
+                      struct buf *out, err *e)
 {
     size_t message = pb_begin(out, FIELD_PPROF);
     size_t profile = pb_begin(out, 1);
-    bool ok = stack_sums_pprof(s, max_nodes, out, e);
+    bool ok = stack_sums_pprof(a, s, max_nodes, out, e);
     // After a failure too: the answer is dropped, and marks end in the order in which they began.
     pb_end(out, profile);
     pb_end(out, message);
@@ -127,7 +130,7 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
     if (!stack_sums_read(a, &asked, &s, e)) return false;
     if (s.range.empty) return true;
     if (dot) return put_dot(a, &s, max_nodes, out, e);
-    if (pprof) return put_pprof(&s, max_nodes, out, e);
+    if (pprof) return put_pprof(a, &s, max_nodes, out, e);
     return put_graph(a, &s, max_nodes,
                      m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE, out, e);
 }

@@ -143,6 +143,20 @@ def test_a_truncated_tree_says_totals(s):
     assert shown(s, service, format=FUNCTIONS, maxNodes=1)["Flametree-Exact"] == "exact"
 
 
+def test_a_truncated_pprof_and_call_graph_say_totals(s):
+    service = s.send(("a;b", 10), ("a;c;d", 3), ("a;e", 4), ("f", 7))
+    said = lambda method="SelectMergeStacktraces", **more: tuple(shown(s, service, method, **more).get(name) for name in ("Flametree-Exact", "Flametree-Frames"))
+    for method, more in (("SelectMergeStacktraces", {"format": "PROFILE_FORMAT_PPROF"}), ("SelectMergeProfile", {})):
+        assert said(method, maxNodes=3, **more) == ("totals", "sent=3; all=6; share=0.7083"), method
+        assert said(method, maxNodes=6, **more) == ("exact", "sent=6; all=6; share=1.0000"), method
+        assert said(method, **more) == ("exact", None), method
+    graph = {"format": "PROFILE_FORMAT_DOT"}
+    assert said(maxNodes=3, **graph) == ("totals", "sent=3; all=6; share=0.7083")  # a, b and f, as functions
+    assert said(**graph) == ("exact", "sent=6; all=6; share=1.0000")
+    render = "/pyroscope/render?format=dot&from=now-15m&until=now&maxNodes=%d&query=%s%%7Bservice_name%%3D%%22%s%%22%%7D"
+    assert [s.call("GET", render % (n, CPU, service)).expect(200).headers["Flametree-Exact"] for n in (3, 6)] == ["totals", "exact"]
+
+
 def test_a_share_is_never_rounded_up_to_all(s):
     headers = shown(s, s.send(("a", 10**9), ("b", 1)), maxNodes=1)
     assert (headers["Flametree-Exact"], headers["Flametree-Frames"]) == ("totals", "sent=1; all=2; share=0.9999")

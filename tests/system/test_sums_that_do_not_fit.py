@@ -195,6 +195,27 @@ def test_a_profile_whose_own_sum_does_not_fit_is_refused_by_name_and_one_that_fi
         assert total(exact(tree(s))) == MOST
 
 
+def test_frames_that_max_nodes_adds_up_to_more_than_fits_are_told():
+    """The whole fits, as values may be negative; what is left out of the graph does not."""
+    with Flametree(*AT_ONCE) as f:
+        s = f.server()
+        for stack, value in (("a;x", MOST), ("b;y", -MOST), ("c", -MOST), ("d", 3)):
+            push(s, "good", (stack, value)).expect(200)
+        few = lambda n, method="SelectMergeStacktraces", headers=None, **more: ask(s, method, headers, labelSelector="{}", maxNodes=n, **more)
+        assert total(exact(few(6))) == 3 - MOST
+        cut = "sums of frames are cut at 64 bits"
+        assert total(marked(few(1), cut)) == 3 - MOST
+        for shape in ("TREE", "PPROF"):
+            marked(few(1, format="PROFILE_FORMAT_" + shape), cut)
+        marked(few(3, format="PROFILE_FORMAT_DOT"), cut)
+        marked(few(1, "SelectMergeProfile"), cut)
+        side = {"profileTypeID": CPU, "labelSelector": "{}", "maxNodes": 1, **RANGE}
+        marked(s.rpc(QUERIER + "Diff", {"left": side, "right": side}), cut)
+        marked(s.call("GET", "/pyroscope/render?query=%s%%7B%%7D&from=%d&until=%d&maxNodes=1" % (CPU, RANGE["start"], RANGE["end"])), cut)
+        refused = few(1, headers={"Flametree-Partial": "deny"}).expect(400).json()
+        assert cut in refused["message"] and "max_nodes" in refused["message"], refused
+
+
 def test_the_client_says_what_an_answer_lacks():
     with Flametree(*AT_ONCE) as f:
         poison(f.server())

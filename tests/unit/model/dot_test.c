@@ -9,7 +9,7 @@ static str dot_of(struct arena *a, const struct text_sum *v, size_t n, int64_t m
     struct merge m;
     struct tree t;
     struct buf out;
-    const struct dot_options o = {S("cpu"), S("nanoseconds"), max_nodes};
+    const struct dot_options o = {S("cpu"), S("nanoseconds"), max_nodes, NULL};
     buf_init(&out, NULL, 1 << 22);
     assert_ok(merge_init(&m, NULL, false, e));
     assert_ok(sum_stacks(&m, v, n, e));
