@@ -313,6 +313,13 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
 
 static bool check_limit(const struct diff *d, double limit, int *status, err *e)
 {
+    for (size_t i = 0; i < 2; i++) {
+        if (d->total[i] > 0) continue;
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "%s: its total is %lld, and of that there are no shares that --fail-above "
+                       "could compare",
+                       i ? "comparison" : "baseline", (long long)d->total[i]);
+    }
     const struct diff_row *worst = NULL;
     double worst_most = 0;
     enum part part = PART_SELF;

@@ -219,7 +219,7 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
     bool more = true;
     while (more) {
         const struct flame_node *n = &f->nodes[w.node];
-        bool small = (double)n->width < min * (double)f->total && f->total > 0;
+        bool small = fabs((double)n->total) < min * (double)f->total && f->total > 0;
         bool deep = depth > 0 && w.depth >= depth;
         if (!w.leaving && (small || deep)) {
             w.leaving = true;  // and so are those below

@@ -100,6 +100,7 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
         assert(n->left >= 0 && right_of(n) == edge);
         const char *fault = level > 0 ? hang(r, f->count) : NULL;
         if (fault) return refuse(e, level, fault);
+        f->is_flat = f->is_flat || (level > 0 && n->width == 0);
         if (!note_self(r, n, level)) return refuse(e, level, "has selves that do not fit 64 bits");
         f->count++;
     }

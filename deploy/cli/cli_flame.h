@@ -7,7 +7,8 @@
 // widths, and bars without a bar above them are invalid_argument. No function recurses.
 //
 // Selves may be negative, as those of differences are. Then a bar may be wider or narrower than
-// what its selves and those below it add up to, and that sum counts.
+// what its selves and those below it add up to, and that sum counts. And a bar without width stands
+// for those below it too, which are not there: of such a graph the tree is asked for as well.
 #pragma once
 
 #include "base/arena.h"
@@ -37,11 +38,15 @@ struct flame {
     uint32_t name_count;
     int64_t total;   // of the root: its width, or 0 and less
     bool is_signed;  // a self is negative
+    bool is_flat;    // a bar has no width, so those below it are missing; not of a tree
 };
 
 // Reads the graph; memory is the arena's, names borrow from g.
 bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame *out,
                 err *e) MUST_CHECK;
+
+// The same of the TREE bytes (model/tree.h), which names borrow from. They have every node.
+bool flame_read_tree(struct arena *a, str bytes, struct flame *out, err *e) MUST_CHECK;
 
 // "a;b 12\n" for each node with a self, without the root; control characters of names become '?'.
 // put is called when the buffer is nearly full, and at the end; it must empty b.

@@ -52,6 +52,13 @@ bool cli_merge_flame(struct cli *c, const struct cli_query *q, uint64_t nodes, s
     const struct cli_merge how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, nodes};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
     if (!cli_merge_ask(c, q, &how, &answer, e)) return false;
-    return flame_read(&c->arena, answer->flamegraph, f, e) ||
-           err_wrap(e, "SelectMergeStacktraces at %.*s", STR(c->url.shown));
+    bool ok = flame_read(&c->arena, answer->flamegraph, f, e);
+    if (ok && f->is_flat) {
+        const struct cli_merge as_tree = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE, nodes};
+        if (!cli_merge_ask(c, q, &as_tree, &answer, e)) return false;
+        // A server that does not know this form answers as before.
+        str tree = str_make(answer->tree.data, answer->tree.len);
+        ok = tree.n == 0 || flame_read_tree(&c->arena, tree, f, e);
+    }
+    return ok || err_wrap(e, "SelectMergeStacktraces at %.*s", STR(c->url.shown));
 }

@@ -413,8 +413,16 @@ static bool add_up(struct symbols *s, struct arena *a, const struct profiles *p,
     return true;
 }
 
-bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
-                    err *e)
+static bool has_negative(const struct tree *t)
+{
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->nodes[i].self < 0) return true;
+    return false;
+}
+
+// The flame graph; and if it may lack nodes, the TREE bytes too.
+static bool put_forms(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
+                      struct buf *bytes, err *e)
 {
     struct symbols s;
     struct tree tree;
@@ -422,10 +430,17 @@ bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struc
     assert(row < p->count);
     if (!symbols_init(&s, NULL, e)) return false;
     bool ok = add_up(&s, a, p, row, &sums, e) && tree_build(a, &s.t, sums, NULL, 0, &tree, e) &&
-              tree_flamegraph(a, &tree, graph, e) && buf_ok(graph, e);
+              tree_flamegraph(a, &tree, graph, e) && buf_ok(graph, e) &&
+              (!bytes || !has_negative(&tree) || tree_bytes(&tree, bytes, e));
     // The names of the tree are the table's, and have been copied.
     symbols_release(&s);
     return ok;
+}
+
+bool profiles_graph(struct arena *a, const struct profiles *p, size_t row, struct buf *graph,
+                    err *e)
+{
+    return put_forms(a, p, row, graph, NULL, e);
 }
 
 bool profiles_is_alone(const struct profiles *p, size_t row)
@@ -438,15 +453,20 @@ bool profiles_is_alone(const struct profiles *p, size_t row)
 bool profiles_flame(struct arena *a, const struct profiles *p, size_t row, struct flame *f, err *e)
 {
     struct buf graph;
+    struct buf tree;
     buf_init(&graph, NULL, FILE_MAX);
-    bool ok = profiles_graph(a, p, row, &graph, e);
+    buf_init(&tree, NULL, FILE_MAX);
+    bool ok = put_forms(a, p, row, &graph, &tree, e);
     // Copied: the flame graph borrows from the message, and the message from the bytes.
     str bytes = ok ? arena_str(a, buf_view(&graph)) : (str){0};
+    str nodes = ok ? arena_str(a, buf_view(&tree)) : (str){0};
     buf_release(&graph);
+    buf_release(&tree);
     const Querier__V1__FlameGraph *g = NULL;
     if (ok && arena_ok(a, e)) {
         g = (const Querier__V1__FlameGraph *)pb_unpack(a, &querier__v1__flame_graph__descriptor,
                                                        bytes, e);
     }
-    return g && flame_read(a, g, f, e);
+    if (!g || !flame_read(a, g, f, e)) return false;
+    return nodes.n == 0 || flame_read_tree(a, nodes, f, e);
 }

@@ -150,7 +150,6 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
         buf_z(b, "no data in this time\n");
         return true;
     }
-    assert(f.total > 0);
     if (!flame_functions(&f, &c->arena, &v, &n, e)) return false;
     flame_functions_by_self(v, n);
     size_t rows = rows_of(t);

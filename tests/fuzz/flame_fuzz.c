@@ -2,7 +2,7 @@
 //
 // An answer of a server, whatever it holds: what is read as a flame graph is a tree within its
 // root, its collapsed text adds up to the selfs of its nodes, drawing it stays in its columns, and
-// nothing that is drawn commands a terminal.
+// nothing that is drawn commands a terminal. The same bytes are read as those of a tree, too.
 #include "codec/pb.h"
 #include "deploy/cli/cli_draw.h"
 
@@ -17,7 +17,7 @@ static void check_tree(const struct flame *f)
         const struct flame_node *n = &f->nodes[i];
         if (n->parent >= i) abort();
         const struct flame_node *p = &f->nodes[n->parent];
-        if (n->left < p->left || n->left + n->total > p->left + p->total) abort();
+        if (n->left < p->left || n->left + n->width > p->left + p->width) abort();
     }
     uint32_t entered = 0;
     uint32_t left = 0;
@@ -94,6 +94,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ProtobufCMessage *m =
         pb_unpack(&a, &querier__v1__flame_graph__descriptor, str_make(data, size), &e);
     if (m && flame_read(&a, (const Querier__V1__FlameGraph *)m, &f, &e)) {
+        check_tree(&f);
+        check_folded(&f, &a);
+        check_drawing(&f, &a);
+    }
+    e = (err){0};
+    if (flame_read_tree(&a, str_make(data, size), &f, &e)) {
         check_tree(&f);
         check_folded(&f, &a);
         check_drawing(&f, &a);

@@ -486,6 +486,25 @@ def test_diff_finds_and_refuses_a_function_that_grew_only_in_what_it_calls(url, 
     assert "not a number" in fails(2, "diff", *sides, "--fail-above", "-1", url=url)
 
 
+def test_every_stack_is_shown_of_less_than_nothing(url, tmp_path):
+    """A frame whose total is 0 or less has no width in a flame graph, and so none of what it calls has: the client asks for the tree then."""
+    sides = {"less": [("main;a", 2), ("main;b;c", -7), ("d", 1)], "nothing": [("main;a", 5), ("main;b", -5)], "inner": [("main;a", 5), ("main;b", -5), ("d", 9)], "plain": [("d", 4)]}
+    mark, query = unique("cli"), 'cpu{service_name="%s"}'
+    for name, stacks in sides.items():
+        (tmp_path / name).write_bytes(Pprof(*stacks).encode())
+        ok("push", str(tmp_path / name), "-l", "service_name=" + mark + name, url=url)
+        folded = sorted("%s %d" % stack for stack in stacks)
+        assert sorted(ok("query", query % (mark + name), "--format", "folded", url=url).splitlines()) == folded
+        assert sorted(ok("convert", str(tmp_path / name), "-", "--to", "folded").splitlines()) == folded
+        table = json.loads(ok("query", query % (mark + name), "--format", "json", "--top", "99", url=url))
+        assert table["total"] == sum(value for _, value in stacks) == sum(f["self"] for f in table["functions"])
+        rows = {line.split()[-1] for line in ok("top", query % (mark + name), url=url).splitlines()[3:]}
+        assert rows >= {stack.split(";")[-1] for stack, _ in stacks}, rows
+    for pair in (("plain", "less"), ("nothing", "plain")):
+        said = fails(1, "diff", *[query % (mark + name) for name in pair], "--fail-above", "50", url=url)
+        assert "there are no shares that --fail-above could compare" in said, said
+
+
 # ---- names that attack terminals
 
 EVIL = "evil\x1b]0;owned\x07\x1b[31m\u009b31m\u202egnp"

@@ -196,6 +196,61 @@ static void self_has_its_place_beside_the_bars_below(void **state)
     arena_release(&a);
 }
 
+// The bytes of a tree as model/tree.h has them: siblings from the last to the first.
+static bool fold_tree(struct arena *a, str bytes, struct flame *f, struct buf *out, err *e)
+{
+    struct flame_sink sink = {append, out};
+    struct buf b;
+    buf_clear(out);
+    buf_init(&b, NULL, 1 << 20);
+    bool ok = flame_read_tree(a, bytes, f, e) && flame_folded(f, a, &b, &sink, e);
+    buf_release(&b);
+    return ok;
+}
+
+static void trees_have_what_lies_below_bars_without_width(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct buf out;
+    struct flame f;
+    struct flame_function *v = NULL;
+    size_t n = 0;
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&out, NULL, 1 << 20);
+    // total { a { a { } 5, b -7 }, c 1 }; -7 has ten bytes
+    static const char bytes[] = "\0\0\2"
+                                "\1c\1\0"
+                                "\1a\0\2"
+                                "\1b\xf9\xff\xff\xff\xff\xff\xff\xff\xff\1\0"
+                                "\1a\5\0";
+    str tree = str_make(bytes, sizeof bytes - 1);
+    assert_ok(fold_tree(&a, tree, &f, &out, e));
+    assert_true(str_is(buf_view(&out), "a;a 5\na;b -7\nc 1\n"));
+    assert_true(f.total == -1 && f.is_signed && f.level_count == 3 && f.count == 5);
+    assert_ok(flame_functions(&f, &a, &v, &n, e));
+    assert_int_equal(n, 3);
+    assert_true(str_is(v[0].name, "a") && v[0].self == 5 && v[0].total == -2);
+
+    static const char none[] = "\0\0\1\1a\0\0";
+    assert_ok(fold_tree(&a, str_make(none, sizeof none - 1), &f, &out, e));
+    assert_int_equal(f.count, 0);
+    assert_ok(fold_tree(&a, (str){0}, &f, &out, e));
+    assert_int_equal(f.count, 0);
+
+    for (size_t cut = 1; cut < tree.n; cut++) {
+        err e = {0};
+        assert_false(flame_read_tree(&a, str_make(tail_guard(tree.p, cut), cut), &f, &e));
+        assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+    }
+    err e = {0};
+    static const char two[] = "\1x\1\0\1y\1\0";
+    assert_false(flame_read_tree(&a, str_make(two, sizeof two - 1), &f, &e));
+    assert_non_null(strstr(e.msg, "more than one root"));
+    buf_release(&out);
+    arena_release(&a);
+}
+
 static void nothing_is_nothing(void **state)
 {
     (void)state;
@@ -300,6 +355,7 @@ int main(void)
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(self_has_its_place_beside_the_bars_below),
         cmocka_unit_test(negative_selves_count),
+        cmocka_unit_test(trees_have_what_lies_below_bars_without_width),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(picture_is_as_wide_as_the_terminal),
         cmocka_unit_test(names_of_a_tree_are_cut_on_narrow_terminals_too),
