@@ -141,14 +141,18 @@ static bool next_profile(struct otlp *d, str *out, bool *end, err *e)
     return pb_done(&d->resources, e);
 }
 
+static bool no_type(err *e)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "sample type is missing");
+}
+
 static bool check_profile(struct otlp *d, str message, err *e)
 {
     if (!otlp_read_head(d, message, &d->head, e)) return false;
     if (d->head.samples == 0) return true;
     d->count++;
-    if (d->head.type_count == 0) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "sample type is missing");
-    }
+    d->faults += d->head.type_count == 0;
+    if (d->head.type_count == 0 && !d->lenient) return no_type(e);
     struct pb_reader r = pb_reader(message);
     while (next_message(&r, 2)) {
         if (!otlp_read_sample(d, r.bytes, &d->head, e)) return false;
@@ -162,13 +166,30 @@ static bool fits(struct otlp *d, err *e)
 {
     bool end = false;
     str message = {0};
-    d->count = 0;
+    d->count = d->faults = d->valued = 0;
     rewind_to_start(d);
     for (size_t i = 0; next_profile(d, &message, &end, e); i++) {
         if (end) return true;
         if (!check_profile(d, message, e)) return err_wrap(e, "profile %zu", i);
     }
     return false;
+}
+
+// The layout in which least is at fault, of equal ones the newest. Where no sample has a value the
+// layout is the wrong one, or nothing would be stored.
+static bool find_faulty_layout(struct otlp *d)
+{
+    size_t least = SIZE_MAX;
+    enum otlp_layout best = OTLP_LAYOUTS;
+    err ignored = {0};
+    for (int i = 0; i < OTLP_LAYOUTS; i++) {
+        d->layout = (enum otlp_layout)i;
+        if (!fits(d, &ignored) || d->valued == 0 || d->faults >= least) continue;
+        least = d->faults;
+        best = d->layout;
+    }
+    d->layout = best;
+    return best < OTLP_LAYOUTS && fits(d, &ignored);
 }
 
 static bool find_layout(struct otlp *d, err *e)
@@ -180,12 +201,8 @@ static bool find_layout(struct otlp *d, err *e)
         if (d->a->exhausted) return arena_fail(d->a, e);
     }
     d->lenient = !d->o.refuse_dangling;
-    for (int i = 0; d->lenient && i < OTLP_LAYOUTS; i++) {
-        err again = {0};
-        d->layout = (enum otlp_layout)i;
-        if (fits(d, &again)) return true;
-        if (d->a->exhausted) return arena_fail(d->a, e);
-    }
+    if (d->lenient && find_faulty_layout(d)) return true;
+    if (d->a->exhausted) return arena_fail(d->a, e);
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "the message fits no layout that is known: not 1.10 and later (%s), not 1.8 and "
                    "1.9 (%s), not 1.7 (%s)",
@@ -372,11 +389,12 @@ static bool make_type(const struct otlp *d, struct profile *p, str *name, int64_
     const struct otlp_head *h = &d->head;
     struct profile_type *t = p->types;
     struct profile_type period = {0};
+    if (h->type_count == 0) return no_type(e);
     if (!read_type(d, h->types[d->type], t, e)) return err_wrap(e, "sample type");
     if (!read_type(d, h->period_type, &period, e)) return err_wrap(e, "period type");
     p->type_count = 1;
     *scale = 1;
-    if (h->period != 0) {
+    if (h->period > 0) {  // a negative one says nothing
         p->period = h->period;
         p->period_type = period;
     }
@@ -470,13 +488,21 @@ static bool contradicts(const struct otlp *d)
     return d->layout != OTLP_1_7 || (s->value_count > 1 && d->head.type_count == 1);
 }
 
-// As any_sample, without samples that contradict themselves.
+// As any_sample, without samples that have no value, or contradict themselves.
 static bool next_sample(struct otlp *d, bool *end, err *e)
 {
     for (;;) {
         if (!any_sample(d, end, e)) return false;
-        if (*end || !contradicts(d)) return true;
+        bool empty = d->sample.value_count == 0 && d->sample.stamps == 0;
+        if (*end || (!empty && !contradicts(d))) return true;
         if (d->bad_samples++) continue;
+        if (empty) {
+            err_set(&d->bad, ERR_INVALID_ARGUMENT,
+                    "sample value is required: profile %zu has a sample of stack %llu with "
+                    "neither values nor timestamps",
+                    d->number, (unsigned long long)d->sample.stack);
+            continue;
+        }
         err_set(&d->bad, ERR_INVALID_ARGUMENT,
                 "profile %zu has a sample of stack %llu with %llu values and %llu timestamps, "
                 "which contradict each other",

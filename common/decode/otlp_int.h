@@ -47,6 +47,7 @@ struct otlp_sample {
     uint64_t link;
     uint64_t stamps;  // their number
     bool dangling;    // its stack is not in the message
+    bool overflows;   // the sum of its values does not fit
     uint64_t value_count;
     int64_t sum;
     int64_t values[OTLP_TYPES_MAX];  // the first ones
@@ -115,8 +116,10 @@ struct otlp {
     struct otlp_head head;
     size_t type;  // of head.types
     struct pb_reader samples;
-    bool lenient;  // rows that are not there are left out; the message fits no layout else
-    struct otlp_sample sample;     // the last one read
+    bool lenient;               // samples may be at fault; the message fits no layout else
+    size_t faults;              // of samples and profiles, since the walk through the request began
+    size_t valued;              // samples that have values or timestamps, likewise
+    struct otlp_sample sample;  // the last one read
     struct otlp_foreign *foreign;  // sorted by service
     size_t foreign_count;
     size_t foreign_cap;

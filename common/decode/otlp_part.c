@@ -424,9 +424,12 @@ static bool add_labels(struct otlp_part *x, const struct otlp_sample *s, struct 
 static bool value_of(const struct otlp_part *x, const struct otlp_sample *s, int64_t *v, err *e)
 {
     const struct otlp *d = x->d;
+    bool apart = d->layout == OTLP_1_7 && d->head.type_count > 1;
+    if (s->overflows && !apart)
+        return err_set(e, ERR_INVALID_ARGUMENT, "the sum of a sample's values exceeds 64 bits");
     bool fits = true;
     *v = s->value_count ? s->sum : (int64_t)s->stamps;
-    if (d->layout == OTLP_1_7 && d->head.type_count > 1) {
+    if (apart) {
         *v = s->values[d->type];
     } else if (d->layout == OTLP_1_7 && s->value_count == 1 && s->stamps > 1) {
         // The eBPF profiler of that time sent one value for all timestamps: that of each.

@@ -135,9 +135,7 @@ static bool add_values(struct pb_reader *r, struct otlp_sample *s, err *e)
     while (pb_packed_next(r, &at, &v)) {
         if (s->value_count < OTLP_TYPES_MAX) s->values[s->value_count] = (int64_t)v;
         s->value_count++;
-        if (__builtin_add_overflow(s->sum, (int64_t)v, &s->sum)) {
-            return err_set(e, ERR_INVALID_ARGUMENT, "the sum of a sample's values exceeds 64 bits");
-        }
+        s->overflows |= __builtin_add_overflow(s->sum, (int64_t)v, &s->sum);
     }
     return pb_done(r, e);
 }
@@ -163,21 +161,38 @@ static bool add_attributes(const struct otlp *d, struct pb_reader *r, struct otl
 }
 
 // Its value can be read, so it stays where the rest of the sample is not in the message.
-static void let_dangle(const struct otlp *d, struct otlp_sample *s)
+static void let_dangle(struct otlp *d, struct otlp_sample *s)
 {
-    if (s->link >= d->tables[OTLP_LINKS].n) s->link = 0;
+    d->faults += s->attribute_surplus;
+    if (s->link >= d->tables[OTLP_LINKS].n) {
+        d->faults += s->link != 0;
+        s->link = 0;
+    }
     s->dangling = d->layout == OTLP_1_7
                       ? s->stack > d->index_count || s->length > d->index_count - s->stack
                       : s->stack >= d->tables[OTLP_STACKS].n;
     if (s->dangling) s->stack = s->length = 0;
+    d->faults += s->dangling;
 }
 
-static bool is_complete(const struct otlp *d, struct otlp_sample *s, const struct otlp_head *h,
-                        err *e)
+// Whether it has a value. A sample that has none, or one that is no number of 64 bits, does not
+// take others with it if the message fits no layout else (find_layout).
+static bool has_value(struct otlp *d, const struct otlp_sample *s, err *e)
 {
-    if (s->value_count == 0 && s->stamps == 0) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "sample value is required");
+    bool any = s->value_count > 0 || s->stamps > 0;
+    d->valued += any;
+    if (d->lenient) {
+        d->faults += !any || s->overflows;
+        return true;
     }
+    if (!any) return err_set(e, ERR_INVALID_ARGUMENT, "sample value is required");
+    return !s->overflows ||
+           err_set(e, ERR_INVALID_ARGUMENT, "the sum of a sample's values exceeds 64 bits");
+}
+
+static bool is_complete(struct otlp *d, struct otlp_sample *s, const struct otlp_head *h, err *e)
+{
+    if (!has_value(d, s, e)) return false;
     if (d->lenient) let_dangle(d, s);
     // Link 0 means that there is none, whether the table has its row or not.
     if (s->link != 0 && !check_index(d, OTLP_LINKS, s->link, e)) return false;
@@ -197,7 +212,7 @@ bool otlp_read_sample(struct otlp *d, str message, const struct otlp_head *h, er
     struct otlp_sample *s = &d->sample;
     s->stack = s->length = s->link = s->stamps = s->value_count = 0;
     s->sum = 0;
-    s->dangling = false;
+    s->dangling = s->overflows = false;
     s->attribute_count = s->attribute_surplus = 0;
     struct pb_reader r = pb_reader(message);
     while (pb_next(&r)) {

@@ -402,6 +402,75 @@ static void samples_that_contradict_themselves_are_left_out(void **state)
     }
 }
 
+// Neither one sample nor one profile takes the rest of a request with it, whatever its layout.
+static void what_has_no_value_is_left_out(void **state)
+{
+    (void)state;
+    for (int layout = 0; layout < OTLP_LAYOUTS; layout++) {
+        struct ow w;
+        ow_init(&w, (enum otlp_layout)layout);
+        put_rows(&w);
+        ow_sample(&w, &(struct ow_sample){.stack = 2});
+        ow_sample(&w, &(struct ow_sample){1, 0, NULL, 0, COUNTED(3), 0});
+        ow_profile(&w, &(struct ow_profile){CPU, .period = 10});
+        ow_sample(&w, &(struct ow_sample){2, 0, NULL, 0, COUNTED(4), 0});
+        ow_profile(&w, &(struct ow_profile){CPU, .period = 10});
+        ow_resource(&w);
+        expect(ow_end(&w), false, (enum otlp_layout)layout,
+               "process_cpu cpu/nanoseconds service_name=unknown_service\nmain:3;work:7 = 30\n"
+               "process_cpu cpu/nanoseconds service_name=unknown_service\n"
+               "main:3;0x1234@/bin/app(abcd) = 40\n");
+        ow_release(&w);
+    }
+}
+
+static void a_profile_that_is_at_fault_is_refused_alone(void **state)
+{
+    (void)state;
+    static const char *const faults[] = {"the sum of a sample's values exceeds 64 bits",
+                                         "sample value is required: profile 0 has a sample of "
+                                         "stack 1 with neither values nor timestamps"};
+    for (int i = 0; i < 2; i++) {
+        struct ow w;
+        struct arena a;
+        struct otlp *d = NULL;
+        struct otlp_profile p = {0};
+        err e = {0};
+        ow_init(&w, OTLP_1_10);
+        put_rows(&w);
+        ow_sample(&w, i ? &(struct ow_sample){.stack = 1}
+                        : &(struct ow_sample){1, 0, NULL, 0, COUNTED(INT64_MAX, 1), 0});
+        ow_profile(&w, &(struct ow_profile){CPU, .period = 1});
+        ow_sample(&w, &(struct ow_sample){1, 0, NULL, 0, COUNTED(3), 0});
+        ow_profile(&w, &(struct ow_profile){CPU, .period = 10});
+        ow_resource(&w);
+        arena_init(&a, NULL, 1 << 20);
+        assert_true(otlp_open(&a, ow_end(&w), &options, &d, &e));
+        assert_int_equal(otlp_next(d, &a, &p, &e), OTLP_REFUSED);
+        assert_string_equal(e.msg, faults[i]);
+        assert_int_equal(otlp_next(d, &a, &p, &e), OTLP_PROFILE);
+        assert_int_equal(p.profile.values[0], 30);
+        assert_int_equal(otlp_next(d, &a, &p, &e), OTLP_END);
+        arena_release(&a);
+        ow_release(&w);
+    }
+}
+
+// A sample stands for no time less than none.
+static void a_negative_period_is_none(void **state)
+{
+    (void)state;
+    struct ow w;
+    ow_init(&w, OTLP_1_10);
+    put_rows(&w);
+    ow_sample(&w, &(struct ow_sample){1, 0, NULL, 0, COUNTED(3), 0});
+    ow_profile(&w, &(struct ow_profile){CPU, .period = (uint64_t)-10});
+    ow_resource(&w);
+    expect(ow_end(&w), false, OTLP_1_10,
+           " samples/count service_name=unknown_service\nmain:3;work:7 = 3\n");
+    ow_release(&w);
+}
+
 static void references_of_resources_are_resolved(void **state)
 {
     (void)state;
@@ -644,6 +713,9 @@ int main(void)
         cmocka_unit_test(reading_goes_on_behind_a_fault),
         cmocka_unit_test(what_the_dictionary_lacks_keeps_its_frame),
         cmocka_unit_test(samples_that_contradict_themselves_are_left_out),
+        cmocka_unit_test(what_has_no_value_is_left_out),
+        cmocka_unit_test(a_profile_that_is_at_fault_is_refused_alone),
+        cmocka_unit_test(a_negative_period_is_none),
         cmocka_unit_test(references_of_resources_are_resolved),
         cmocka_unit_test(numbers_beyond_the_limits_are_refused),
         cmocka_unit_test(large_profiles_come_in_parts),
