@@ -68,7 +68,7 @@ static const struct rpc_method methods[] = {
     {                                                                                    \
         .verbs = "POST", .path = (path_), .run = ingest_run, .auth = ROUTE_TENANT_WRITE, \
         .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true, .raw_body = true,      \
-        .too_large = ingest_too_large, .refused = ingest_refused                         \
+        .refused = ingest_refused                                                        \
     }
 
 #define OTLP(path_)                                                                         \

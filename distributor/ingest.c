@@ -181,8 +181,9 @@ static bool ingest_read_range(struct upload *u, err *e)
 static bool read_parameters(struct upload *u, err *e)
 {
     if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) {
-        discard_add(&u->q.in.discards, DISCARD_INVALID_LABELS, u->x->body.n);
-        return err_wrap(e, "name");
+        (void)!err_wrap(e, "name");
+        pipeline_refuse(&u->q.in, DISCARD_INVALID_LABELS, u->x->body.n, e);
+        return false;
     }
     // Later errors are logged with the service, so it is set as soon as the name is known.
     str service = ingest_name_get(&u->name, LABEL_SERVICE);
@@ -648,17 +649,20 @@ static bool body_fits(struct upload *u)
 }
 
 // A pprof body with Content-Encoding gzip is the gzipped profile itself: the decoder inflates it,
-// up to the limit of a profile. Files of text may be gzipped too, as samply's are.
+// up to the limit of a profile. Files of text may be compressed too, as samply's are.
 static bool inflate(struct upload *u, err *e)
 {
     str how = http_headers_get(&u->x->headers, "content-encoding");
     if (u->format == FORMAT_PPROF && str_ieq(how, S("gzip"))) return true;
-    // Others are text, which never begins as gzip does; old agents' trees and tries may.
+    // Others are text, which never begins as gzip or zstd does; old agents' trees and tries may.
     bool text = u->format != FORMAT_PPROF && u->format != FORMAT_PPROF_MULTIPART &&
                 u->format != FORMAT_JFR && u->format != FORMAT_TRIE && u->format != FORMAT_TREE;
-    if (route_body(u->x, u->x->body_max, e) && (!text || route_gunzip(u->x, u->x->body_max, e)))
+    if (route_body(u->x, u->x->body_max, e) && (!text || route_unpack(u->x, u->x->body_max, e)))
         return true;
-    if (e->code != ERR_OUT_OF_RANGE) return false;
+    if (e->code != ERR_OUT_OF_RANGE) {
+        if (err_http_status(e->code) < 500 || e->code == ERR_UNIMPLEMENTED) count_malformed(u, e);
+        return false;
+    }
     err_set(&u->refused, ERR_INVALID_ARGUMENT, "request body too large: %s", e->msg);
     return too_large(u, u->x->body_max);
 }
@@ -708,16 +712,6 @@ static bool run_upload(struct upload *u, err *e)
         return run_tool(u);
     }
     abort();  // read_parameters knows no other format
-}
-
-const char *ingest_too_large(void *self, struct http_exchange *x)
-{
-    (void)self;
-    request_expect(x->req.tenant);
-    str values[] = {str_of(discard_name(DISCARD_BODY_SIZE_LIMIT)), x->req.tenant};
-    metric_add_set(&distributor_discarded_samples, values, 1);
-    metric_add_set(&distributor_discarded_bytes, values, x->body_max);
-    return NULL;
 }
 
 void ingest_refused(void *self, const struct http_exchange *x, const err *e)

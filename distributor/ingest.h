@@ -10,10 +10,7 @@
 
 #include "rpc/route.h"
 
-// Counts a body that was refused for its size before it was read.
-const char *ingest_too_large(void *self, struct http_exchange *x);
-
-// Logs an upload that was refused before ingest_run.
+// Counts and logs an upload that was refused before ingest_run.
 void ingest_refused(void *self, const struct http_exchange *x, const err *e);
 
 bool ingest_run(void *self, struct http_exchange *x, err *e);

@@ -7,7 +7,6 @@
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "decode/otlp.h"
-#include "distributor/ingest.h"
 #include "distributor/loss_note.h"
 #include "distributor/state.h"
 #include "intake/text.h"
@@ -273,7 +272,7 @@ bool otlp_http_run(void *self, struct http_exchange *x, err *e)
 const char *otlp_too_large(void *self, struct http_exchange *x)
 {
     char text[TEXT_MAX];
-    ingest_too_large(self, x);
+    (void)self;
     return arena_printf(&x->req.arena, "profile payload size exceeds limit of %s",
                         text_bytes(text, x->body_max))
         .p;

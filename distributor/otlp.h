@@ -18,5 +18,5 @@ bool otlp_http_run(void *self, struct http_exchange *x, err *e);
 // Counts a body that was refused for its size before it was read.
 const char *otlp_too_large(void *self, struct http_exchange *x);
 
-// Logs a request that was refused before it got here.
+// Counts and logs a request that was refused before it got here.
 void otlp_refused(void *self, const struct http_exchange *x, const err *e);

@@ -5,7 +5,7 @@
 
 #include "rpc/route.h"
 
-// Logs a push that was refused before push_run.
+// Counts and logs a push that was refused before push_run.
 void push_refused(void *self, const struct http_exchange *x, const err *e);
 
 // Valid profiles are stored even if others of the request are refused; the answer is then the first

@@ -53,7 +53,7 @@ void request_delay(const struct request *q, struct http_exchange *x);
 // request_begin does; also for requests that are refused before.
 void request_expect(str tenant);
 
-// Logs a request that was refused before it got here.
+// Counts and logs a request that was refused before it got here.
 void request_refused(struct distributor_state *self, const struct http_exchange *x,
                      const char *protocol, const err *e);
 

@@ -57,15 +57,17 @@ bool connect_head(struct http_exchange *x, struct rpc_call *c, err *e)
     return timeout(x, e);
 }
 
-bool message_too_large(const struct rpc_call *c, size_t size, err *e)
+bool message_too_large(struct http_exchange *x, const struct rpc_call *c, size_t size, err *e)
 {
+    x->status = 413;
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "message size %zu is larger than configured max %zu",
                    size, c->message_max);
 }
 
-bool message_inflate(const struct rpc_call *c, enum encoding how, str message, struct buf *out,
-                     err *e)
+bool message_inflate(struct http_exchange *x, const struct rpc_call *c, str message,
+                     struct buf *out, err *e)
 {
+    enum encoding how = c->body;
     assert(how == GZIP || how == ZSTD);
     buf_init(out, c->router->options.memory, c->message_max);
     bool known = how == GZIP ? compress_is_gzip(message) : compress_is_zstd(message);
@@ -77,6 +79,7 @@ bool message_inflate(const struct rpc_call *c, enum encoding how, str message, s
     if (ok) return true;
     // The decompressor stopped at the buffer's cap; if memory was short, the buffer has failed.
     if (e->code == ERR_RESOURCE_EXHAUSTED && !out->failed) {
+        x->status = 413;
         return err_set(e, e->code, "message size is larger than configured max %zu",
                        c->message_max);
     }
@@ -168,10 +171,10 @@ static bool compress(struct http_exchange *x, err *e)
 static bool run_method(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     str message = buf_view(&x->body);
-    if (message.n > c->message_max) return message_too_large(c, message.n, e);
+    if (message.n > c->message_max) return message_too_large(x, c, message.n, e);
     if (c->body == IDENTITY || message.n == 0) return method_run(x, c, message, &x->out, e);
     struct buf inflated = {0};
-    bool ok = message_inflate(c, c->body, message, &inflated, e);
+    bool ok = message_inflate(x, c, message, &inflated, e);
     if (ok) {
         buf_release(&x->body);  // the handler needs memory, and the compressed bytes are of no use
         ok = method_run(x, c, buf_view(&inflated), &x->out, e);

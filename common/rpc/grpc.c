@@ -57,8 +57,10 @@ bool grpc_head(struct http_exchange *x, struct rpc_call *c, err *e)
 }
 
 // Takes the one message out of a unary body.
-static bool unwrap(const struct rpc_call *c, str body, uint8_t *flags, str *message, err *e)
+static bool unwrap(struct http_exchange *x, const struct rpc_call *c, uint8_t *flags, str *message,
+                   err *e)
 {
+    str body = buf_view(&x->body);
     if (body.n == 0) return err_set(e, ERR_UNIMPLEMENTED, "unary request has zero messages");
     if (body.n < HEAD_BYTES) {
         return err_set(e, ERR_INVALID_ARGUMENT,
@@ -67,7 +69,7 @@ static bool unwrap(const struct rpc_call *c, str body, uint8_t *flags, str *mess
     const uint8_t *head = (const uint8_t *)body.p;
     size_t n = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
     *flags = head[0];
-    if (n > c->message_max) return message_too_large(c, n, e);
+    if (n > c->message_max) return message_too_large(x, c, n, e);
     if (n > body.n - HEAD_BYTES) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "protocol error: promised %zu bytes in enveloped message, got %zu bytes", n,
@@ -110,14 +112,14 @@ static bool run_method(struct http_exchange *x, const struct rpc_call *c, struct
 {
     uint8_t flags = 0;
     str message = {0};
-    if (!unwrap(c, buf_view(&x->body), &flags, &message, e)) return false;
+    if (!unwrap(x, c, &flags, &message, e)) return false;
     if (!(flags & COMPRESSED) || message.n == 0) return method_run(x, c, message, answer, e);
     if (c->body == IDENTITY) {
         return err_set(e, ERR_INTERNAL,
                        "protocol error: sent compressed message without compression support");
     }
     struct buf inflated = {0};
-    bool ok = message_inflate(c, c->body, message, &inflated, e);
+    bool ok = message_inflate(x, c, message, &inflated, e);
     if (ok) {
         buf_release(&x->body);
         ok = method_run(x, c, buf_view(&inflated), answer, e);

@@ -123,11 +123,12 @@ bool route_accepts(str header, str token);
 
 // Inflates x->body in place as its Content-Encoding says (gzip, zstd); a body that does not look
 // compressed stays as it is. Fails with out_of_range if it gets larger than max bytes, with
-// resource_exhausted if memory is short, with invalid_argument if it is damaged.
+// resource_exhausted if memory is short, with invalid_argument if it is damaged, with unimplemented
+// if it is compressed in another way.
 bool route_body(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
 
-// The same for a body that is a file compressed with gzip, which no header tells.
-bool route_gunzip(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
+// The same for a body that is a file compressed with gzip or zstd, which no header tells.
+bool route_unpack(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
 
 // Answers of plain routes. They replace a body that was written before; headers stay.
 void route_text(struct http_exchange *x, unsigned status, str body);  // text/plain; charset=utf-8

@@ -267,6 +267,8 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
     x->req.rank = m->rank;
     bool ok = is_welcome(x, c, m->auth, &e);
     if (ok) ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
+    err ignored = {0};
+    if (!ok) (void)!tenant(x, c->router, m->auth, &ignored);  // likewise
     if (ok && admitted(x, c, &e) && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
     answer_error(x, &e);
     return HEAD_ANSWERED;
@@ -367,7 +369,7 @@ static void on_refuse(void *self, struct http_exchange *x, const err *e)
         err fault = *e;
         uint64_t size = 0;
         bool known = str_u64(http_headers_get(&x->headers, "content-length"), &size);
-        if (status == 413 && known) message_too_large(c, (size_t)size, &fault);
+        if (status == 413 && known) message_too_large(x, c, (size_t)size, &fault);
         return answer_error(x, &fault);
     }
     if (status == 413) {

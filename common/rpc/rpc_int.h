@@ -84,9 +84,10 @@ bool method_run(struct http_exchange *x, const struct rpc_call *c, str message, 
                 err *e) MUST_CHECK;
 
 // Inflates a message. Fails as Connect says: "decompress: ...", or that it is too large.
-bool message_inflate(const struct rpc_call *c, enum encoding how, str message, struct buf *out,
-                     err *e) MUST_CHECK;
-bool message_too_large(const struct rpc_call *c, size_t size, err *e);
+bool message_inflate(struct http_exchange *x, const struct rpc_call *c, str message,
+                     struct buf *out, err *e) MUST_CHECK;
+// x->status is 413 then, which tells the service what is wrong; the answer has another one.
+bool message_too_large(struct http_exchange *x, const struct rpc_call *c, size_t size, err *e);
 
 // The compressions that requests may have, as answers and refusals name them.
 #define ENCODINGS "gzip,zstd"

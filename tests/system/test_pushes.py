@@ -1,8 +1,10 @@
 """What becomes of a push that is not stored as it was sent: cut stacks, counts of profiles, refusals in the log."""
+import gzip
 import os
 import re
 import subprocess
 import time
+import zlib
 
 import pytest
 from client import CPU, PUSH, Pprof, Server, select, unique
@@ -132,14 +134,19 @@ REFUSED = [
     ("limit", lambda s: s.push(LABELS, Pprof(("a", 1), ("b", 1), ("c", 1))), 400, "push", "samples_limit", "invalid_argument", "shop", "exceeds the samples count limit"),
     ("body", lambda s: s.push(LABELS, b"no profile"), 400, "push", "malformed_profile", "invalid_argument", "shop", ""),
     ("nothing", lambda s: raw_push(s, b""), 400, "push", "invalid_argument", "invalid_argument", '""', "no profiles received"),
-    ("no-message", lambda s: raw_push(s, b"hello"), 400, "push", "invalid_argument", "invalid_argument", '""', "unmarshal message"),
-    ("no-json", lambda s: s.call("POST", PUSH, b"{", {"Content-Type": "application/json"}, push=True), 400, "push", "invalid_argument", "invalid_argument", '""', "unmarshal message"),
-    ("no-gzip", lambda s: raw_push(s, b"hello", **{"Content-Encoding": "gzip"}), 400, "push", "invalid_argument", "invalid_argument", '""', "invalid header"),
-    ("content-type", lambda s: s.call("POST", PUSH, b"", {"Content-Type": "text/plain"}, push=True), 415, "push", "invalid_argument", "invalid_argument", '""', "content type 'text/plain'"),
-    ("ingest-name", lambda s: s.ingest("shop=eu", b"a 1\n"), 400, "ingest", "invalid_argument", "invalid_argument", '""', "name"),
+    ("no-message", lambda s: raw_push(s, b"hello"), 400, "push", "malformed_profile", "invalid_argument", '""', "unmarshal message"),
+    ("no-json", lambda s: s.call("POST", PUSH, b"{", {"Content-Type": "application/json"}, push=True), 400, "push", "malformed_profile", "invalid_argument", '""', "unmarshal message"),
+    ("no-gzip", lambda s: raw_push(s, b"hello", **{"Content-Encoding": "gzip"}), 400, "push", "malformed_profile", "invalid_argument", '""', "invalid header"),
+    ("content-type", lambda s: s.call("POST", PUSH, b"", {"Content-Type": "text/plain"}, push=True), 415, "push", "malformed_profile", "invalid_argument", '""', "content type 'text/plain'"),
+    ("ingest-name", lambda s: s.ingest("shop=eu", b"a 1\n"), 400, "ingest", "invalid_labels", "invalid_argument", '""', "name"),
+    ("ingest-gzip", lambda s: s.ingest("shop", gzip.compress(b"a 1\n")[:-4], {"Content-Encoding": "gzip"}), 400, "ingest", "malformed_profile", "invalid_argument", "shop", "damaged"),
+    ("ingest-encoding", lambda s: s.ingest("shop", zlib.compress(b"a 1\n"), {"Content-Encoding": "deflate"}), 501, "ingest", "malformed_profile", "unimplemented", "shop", "gzip,zstd"),
+    ("push-encoding", lambda s: raw_push(s, b"hello", **{"Content-Encoding": "br"}), 501, "push", "malformed_profile", "unimplemented", '""', "gzip,zstd"),
     ("ingest-text", lambda s: s.ingest("shop", b"no number\n"), 422, "ingest", "malformed_profile", "invalid_argument", "shop", ""),
     ("ingest-pprof", lambda s: s.ingest("shop", b"no profile", format="pprof"), 422, "ingest", "malformed_profile", "invalid_argument", "shop", ""),
     ("ingest-limit", lambda s: s.ingest("shop{service_name=cart}", b"a 1\nb 1\nc 1\n"), 400, "ingest", "samples_limit", "invalid_argument", "cart", "exceeds the samples count limit"),
+    ("push-size", lambda s: raw_push(s, BIG), 429, "push", "body_size_limit_exceeded", "resource_exhausted", '""', "larger than configured max"),
+    ("push-inflated", lambda s: raw_push(s, gzip.compress(BIG), **{"Content-Encoding": "gzip"}), 429, "push", "body_size_limit_exceeded", "resource_exhausted", '""', "larger than configured max"),
     ("ingest-size", lambda s: s.ingest("shop", BIG), 413, "ingest", "body_size_limit_exceeded", "invalid_argument", '""', "request body too large"),
 ]
 
@@ -151,6 +158,9 @@ def test_refused_pushes_are_logged(strict, request, send, status, protocol, reas
     (row,) = refusals(strict, tenant)
     assert (row["level"], row["protocol"], row["reason"], row["code"], row["service"]) == ("warn", protocol, reason, code, service)
     assert why in row["why"] and len(row["why"]) > 5 and len(row["req"]) == 26
+    # What was counted gives the line its reason; nothing was sent that could be counted else.
+    counted = strict.metric('flametree_distributor_discarded_samples_total{reason="%s",tenant="%s"}' % (reason, tenant))
+    assert counted == (None if reason == code else 1)
 
 
 def test_pushes_without_a_tenant_are_logged(strict):

@@ -162,7 +162,8 @@ static void bodies_are_inflated(void **state)
         {"zstd", "/upload", "zstd", buf_view(&zst), S("some text")},
         {"said but not done", "/upload", "gzip", S("plain"), S("plain")},
         {"not said", "/upload", "", buf_view(&gz), buf_view(&gz)},
-        {"unknown encodings pass", "/upload", "br", S("plain"), S("plain")},
+        {"another name of it", "/upload", "x-gzip", buf_view(&gz), S("some text")},
+        {"what is no compression passes", "/upload", "utf-8", S("plain"), S("plain")},
         {"the handler wants it raw", "/raw", "gzip", buf_view(&gz), buf_view(&gz)},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -172,6 +173,19 @@ static void bodies_are_inflated(void **state)
         struct http_exchange *x = post(cases[i].path, headers, cases[i].body);
         assert_int_equal(x->status, 200);
         if (!str_eq(exchange_reply(x), cases[i].want)) fail_msg("%s", cases[i].name);
+        exchange_free(x);
+    }
+    static const char *const others[] = {"br", "deflate", "Snappy", "gzip, gzip", "identity,zlib"};
+    for (size_t i = 0; i < COUNT(others); i++) {
+        char headers[100];
+        char want[200];
+        snprintf(headers, sizeof headers, "x-scope-orgid: a\ncontent-encoding: %s\n", others[i]);
+        snprintf(want, sizeof want,
+                 "{\"code\":\"unimplemented\",\"message\":\"unknown compression \\\"%s\\\": "
+                 "supported encodings are gzip,zstd\"}\n",
+                 others[i]);
+        struct http_exchange *x = post("/upload", headers, S("plain"));
+        expect(x, 501, want);
         exchange_free(x);
     }
     gz.p[gz.n - 5] ^= 1;
