@@ -41,8 +41,8 @@ str ptype_print(struct arena *a, const struct ptype *t)
     if (!text) return (str){0};
     char *at = text;
     for (size_t i = 0; i < COUNT(parts); i++) {
-        if (parts[i].n) memcpy(at, parts[i].p, parts[i].n);
-        at += parts[i].n;
+        for (size_t k = 0; k < parts[i].n; k++)
+            *at++ = parts[i].p[k] == ':' ? '_' : parts[i].p[k];
         *at++ = ':';
     }
     text[n - 1] = '\0';

@@ -214,6 +214,15 @@ def test_units_are_stored_as_sent_and_shown_alike(quick):
 
 # ---- values
 
+def test_types_with_colons_can_be_asked_for(quick):
+    s, service = quick.server(), unique()
+    s.push({"__name__": "perf:events", "service_name": service}, Pprof(("a;b", [3, 4]), ("a", [5, 6]), types=(("page_faults:u", "count"), ("wait", "n:s")), period_type=None)).expect(200)
+    assert s.types(service) == ["perf_events:page_faults_u:count::", "perf_events:wait:n_s::"]
+    assert [s.stacks(service, type) for type in s.types(service)] == [{"a;b": 3, "a": 5}, {"a;b": 4, "a": 6}]
+    (row,) = [row for row in s.series(service, "__name__", "__type__", "__unit__") if row["__unit__"] == "count"]
+    assert row == {"__name__": "perf:events", "__type__": "page_faults:u", "__unit__": "count"}  # as they were sent
+
+
 def test_cumulative_values_are_stored_as_sent(quick):
     """Of a heap that counts from the start of its process, whose values rise, stay and fall (docs/decisions/0021)."""
     s, service = quick.server(), unique("heap")

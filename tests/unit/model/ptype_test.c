@@ -34,6 +34,20 @@ static void ids_have_five_parts_or_an_ignored_sixth(void **state)
     arena_release(&a);
 }
 
+static void colons_within_parts_are_not_printed(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct ptype again;
+    arena_init(&a, NULL, 10000);
+    const struct ptype t = {S("a:b"), S("page:faults:u"), S(":"), S(""), S("n:s")};
+    str id = ptype_print(&a, &t);
+    assert_true(str_is(id, "a_b:page_faults_u:_::n_s"));
+    assert_ok(ptype_parse(id, &again, e));
+    assert_true(str_is(again.sample_type, "page_faults_u"));
+    arena_release(&a);
+}
+
 #define FORM                                      \
     "profile-type selection must be of the form " \
     "<name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>(:delta), "
@@ -65,6 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_have_five_parts_or_an_ignored_sixth),
+        cmocka_unit_test(colons_within_parts_are_not_printed),
         cmocka_unit_test(other_ids_are_refused_in_pyroscopes_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
