@@ -4,6 +4,7 @@
 // the same row. Each line becomes a sample; equal stacks stay apart until they become vectors.
 #include "codec/json.h"
 #include "decode/json_values.h"
+#include "decode/plain.h"
 #include "decode/rate.h"
 #include "decode/stacks.h"
 
@@ -28,7 +29,7 @@ static bool line_next(struct folded *f, str *line)
     if (f->rest.n == 0 && f->returns.n == 0) return false;
     // Some systems ended lines with a carriage return alone.
     if (f->returns.n == 0) f->returns = str_split(f->rest, '\n', &f->rest);
-    *line = str_split(f->returns, '\r', &f->returns);
+    *line = plain_line(str_split(f->returns, '\r', &f->returns));
     f->number++;
     while (line->n && str_find(S(" \t\r"), line->p[line->n - 1]) < 3)
         line->n--;

@@ -3,6 +3,7 @@
 // perf_lines.c - tells the lines of perf script apart. Which fields they have is chosen by --fields
 // and not said in the text, so a line is known by the form of its words.
 #include "decode/perf_int.h"
+#include "decode/plain.h"
 
 #define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
 #define DELETED     S(" (deleted)")
@@ -200,7 +201,7 @@ void perf_loose_head(str line, struct perf_event *v)
 bool perf_next_line(str *rest, str *line)
 {
     if (rest->n == 0) return false;
-    *line = str_split(*rest, '\n', rest);
+    *line = plain_line(str_split(*rest, '\n', rest));
     if (line->n && line->p[line->n - 1] == '\r') line->n--;
     return true;
 }

@@ -60,6 +60,11 @@ static bool is_wide(str s, size_t zero)
     return wide;
 }
 
+str plain_line(str line)
+{
+    return str_starts(line, UTF8_MARK) ? str_slice(line, UTF8_MARK.n, line.n) : line;
+}
+
 bool decode_plain(struct arena *a, str bytes, str *out, err *e)
 {
     *out = bytes;
@@ -70,7 +75,7 @@ bool decode_plain(struct arena *a, str bytes, str *out, err *e)
         return of_utf16(a, str_slice(bytes, LITTLE_MARK.n, bytes.n), big, out, e);
     if (is_wide(bytes, 0) || is_wide(bytes, 1))
         return of_utf16(a, bytes, is_wide(bytes, 0), out, e);
-    if (str_starts(bytes, UTF8_MARK)) *out = str_slice(bytes, UTF8_MARK.n, bytes.n);
+    *out = plain_line(bytes);
     return true;
 }
 

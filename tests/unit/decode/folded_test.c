@@ -76,6 +76,7 @@ static const struct {
     {"a comment behind stacks", "a 1\n# x 2\nb 3\n", "a=1 b=3 ", 1},
     {"a fault behind a head", "# x\na b\n", "!line 2: bad count: \"a b\"", 0},
     {"bytes that are no UTF-8", "a\xff\xfe 4\n", "a\xef\xbf\xbd\xef\xbf\xbd=4 ", 0},
+    {"marks of joined files", "\xef\xbb\xbfm;a 5\n\xef\xbb\xbfm;a 7\n", "m;a=5 m;a=7 ", 0},
     {"byte order mark", "\xef\xbb\xbfm;a 5\nm;b 7\n", "m;a=5 m;b=7 ", 0},
 };
 

@@ -46,6 +46,8 @@ static const struct {
     {"pid alone", "   77 \n\t7f0012 f\n", "77;f 1\n"},
     {"time alone", " 12.500000: \n\t7f0012 f\n", "f 1\n"},
     {"event alone", "cycles:u: \n\t7f0012 f\n\ncycles:u: \n\t7f0012 f\n", "f 2\n"},
+    {"marks of joined files",
+     "\xef\xbb\xbf" HEAD "\t12 f (/a)\n\n\xef\xbb\xbf" HEAD "\t12 f (/a)\n", "shop;f 2\n"},
     {"byte order mark", "\xef\xbb\xbf" HEAD "\t12 f (/a)\n", "shop;f 1\n"},
     {"name that is no UTF-8", HEAD "\t12 \xff (/a)\n", "shop;\xef\xbf\xbd 1\n"},
     {"no stack", HEAD "\n" HEAD, "shop 2\n"},
