@@ -69,6 +69,7 @@ void jfr_build_release(struct jfr_builder *b)
 
 uint32_t jfr_build_function(struct jfr_builder *b, str name, err *e)
 {
+    bool is_long = symbol_is_long(name, b->symbol_max);
     name = symbol_cut(name, b->symbol_max);
     uint64_t hash = hash_table_str(name);
     uint32_t step = 0;
@@ -83,6 +84,7 @@ uint32_t jfr_build_function(struct jfr_builder *b, str name, err *e)
         return MAP_NONE;
     }
     b->functions[b->function_count++] = name;
+    b->long_names += is_long;
     return map_put(&b->function_rows, hash, row, e) ? row : MAP_NONE;
 }
 
@@ -377,6 +379,7 @@ bool jfr_build_profiles(struct jfr *d, struct jfr_recording *out, err *e)
         if (!make_profile(d, (enum jfr_profile_kind)kind, &profiles[n++], e)) return false;
     }
     if (n) losses_add(&profiles[0].losses, LOSS_BAD_TEXT, d->bad_texts + d->labels.bad_texts);
+    if (n) losses_add(&profiles[0].losses, LOSS_SYMBOL_LENGTH, d->build.long_names);
     *out = (struct jfr_recording){{profiles, n}, names, d->settings.event};
     return true;
 }

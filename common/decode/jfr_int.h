@@ -301,6 +301,7 @@ struct jfr_location {
 struct jfr_builder {
     struct arena *a;
     uint32_t symbol_max;
+    uint64_t long_names;  // than that
     struct jfr_samples samples[JFR_PROFILES];
     str *functions;
     struct jfr_location *locations;

@@ -160,6 +160,7 @@ static bool function_row(struct legacy *l, str name, str file, uint32_t *row, er
                     sizeof *p->functions)) {
         return arena_fail(l->a, e);
     }
+    losses_add(&p->losses, LOSS_SYMBOL_LENGTH, symbol_is_long(name, l->symbol_max));
     *row = p->function_count++;
     p->functions[*row] =
         (struct profile_function){.name = want.name, .system_name = want.name, .filename = file};

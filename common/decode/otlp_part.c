@@ -47,6 +47,7 @@ static bool text(struct otlp_part *x, uint64_t idx, str *s, err *e)
         return true;
     }
     if (!otlp_string(x->d, idx, s, e)) return false;
+    losses_add(&x->p->losses, LOSS_SYMBOL_LENGTH, symbol_is_long(*s, x->d->o.symbol_max));
     *s = symbol_cut(*s, x->d->o.symbol_max);
     if (x->p->language_hint.n == 0 && decode_language(*s).n) x->p->language_hint = *s;
     return true;

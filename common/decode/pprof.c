@@ -101,6 +101,7 @@ static bool read_string(struct pprof *d, const struct field *f)
         if (d->a->exhausted) return false;
     }
     if (d->p->language_hint.n == 0 && decode_language(s).n) d->p->language_hint = s;
+    losses_add(&d->p->losses, LOSS_SYMBOL_LENGTH, symbol_is_long(s, d->o->symbol_max));
     s = symbol_cut(s, d->o->symbol_max);
     if (d->string_count == 0 && s.n) note(d, DEFECT_STRING_0);
     assert(d->string_count < d->extents[FIELD_STRING].count);  // each table has the rows of survey

@@ -91,7 +91,9 @@ bool stacks_frame(struct stacks *s, str name, str file, int64_t line, uint32_t *
     uint64_t hash = hash_table_str(want.name);
     if (file.n || line)
         hash = hash_table_and(hash_table_and(hash, hash_table_str(file)), (uint64_t)line);
-    return find_frame(s, &want, hash, row) || add_frame(s, &want, hash, row, e);
+    if (find_frame(s, &want, hash, row)) return true;
+    losses_add(&s->p->losses, LOSS_SYMBOL_LENGTH, symbol_is_long(name, s->symbol_max));
+    return add_frame(s, &want, hash, row, e);
 }
 
 bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e)
@@ -100,6 +102,7 @@ bool stacks_frame_copy(struct stacks *s, str name, uint32_t *row, err *e)
     struct probe want = {s->p, symbol_cut(name, s->symbol_max), {0}, 0};
     uint64_t hash = hash_table_str(want.name);
     if (find_frame(s, &want, hash, row)) return true;
+    losses_add(&s->p->losses, LOSS_SYMBOL_LENGTH, symbol_is_long(name, s->symbol_max));
     want.name = arena_str(s->a, want.name);
     return arena_ok(s->a, e) && add_frame(s, &want, hash, row, e);
 }

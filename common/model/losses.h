@@ -34,6 +34,7 @@
       "samples beyond the limit; their stacks were left out")                                     \
     X(STACK_DEPTH, "stack_depth_limit", true,                                                     \
       "samples with stacks that are too deep; they end in [truncated stack]")                     \
+    X(SYMBOL_LENGTH, "symbol_length", true, "names that are too long; they lost their beginning") \
     X(LABELS_LIMIT, "labels_limit", true,                                                         \
       "labels beyond the limit, or without a name; they were left out")                           \
     X(LABEL_LENGTH, "label_length", true,                                                         \

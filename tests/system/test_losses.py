@@ -11,7 +11,8 @@ from flametree import Flametree
 from jfr import Jfr
 from otlp import grpc_export, otlp_request
 
-LIMITS = ("--limits.max_profile_stacktrace_samples=4", "--limits.max_profile_stacktrace_sample_labels=2", "--limits.max_label_names_per_series=6")
+LIMITS = ("--limits.max_profile_stacktrace_samples=4", "--limits.max_profile_stacktrace_sample_labels=2", "--limits.max_label_names_per_series=6",
+          "--limits.max_profile_symbol_value_length=4000")
 SURPLUS = "[too many samples]"
 
 
@@ -98,6 +99,21 @@ def test_long_labels_are_cut_and_told(f):
     body = otlp_request(unique(), resource=[("process.command_line", "x" * 5000)])
     (partial,) = unpb(s.call("POST", "/v1development/profiles", body, {"Content-Type": "application/x-protobuf"}, push=True).expect(200).body)[1]
     assert b"label_length (stored, but mended): 1 labels that are too long" in unpb(partial)[2][0], partial
+
+
+@pytest.mark.parametrize("way", ["pprof", "folded", "jfr", "otlp"])
+def test_names_that_are_too_long_are_told(f, way):
+    tenant = "symbols-" + way
+    s, service, name = f.server(tenant), unique(), "x" * 9 + "y" * 4000
+    if way == "pprof":
+        s.push(labels(service), Pprof(("main;" + name, 3), ("main;%s;work" % name, 4))).expect(200)
+    elif way == "otlp":
+        s.call("POST", "/v1development/profiles", otlp_request(service, ("main;" + name, 7)), {"Content-Type": "application/x-protobuf"}, push=True).expect(200)
+    else:
+        body = Jfr(symbols=("App", name, "idle")).sample(1, times=7).encode() if way == "jfr" else ("main;%s 3\nmain;%s;work 4\n" % (name, name)).encode()
+        s.ingest(service, body, sampleRate="1000000000", **({"format": "jfr"} if way == "jfr" else {})).expect(200)
+    assert any(stack.split(";")[-1] == "y" * 4000 for stack in s.stacks(service))
+    assert parts(f, tenant) == {("mended", "symbol_length"): 1}
 
 
 def test_resources_with_many_attributes_are_stored(f):
