@@ -145,6 +145,32 @@ static bool check_admin(const struct admin_settings *a, err *e)
     return !address || values_address(str_of(a->listen), true, e) || err_wrap(e, "admin.listen");
 }
 
+// What a start would say of the second one is that its address is in use, and not by whom.
+static bool check_listeners(const struct config *c, err *e)
+{
+    const struct server_settings *s = config_section(c, "server");
+    const struct admin_settings *a = config_section(c, "admin");
+    const struct internal_settings *i = config_section(c, "internal");
+    bool own_admin = a->listen[0] && strcmp(a->listen, ADMIN_PUBLIC) != 0;
+    const struct {
+        const char *key;
+        const char *address;
+    } all[] = {{"server.listen", s->listen},
+               {"admin.listen", own_admin ? a->listen : ""},
+               {"internal.listen", i->listen}};
+    for (size_t k = 1; k < COUNT(all); k++) {
+        for (size_t n = 0; n < k; n++) {
+            if (!all[k].address[0] || !all[n].address[0]) continue;
+            if (!values_collide(str_of(all[k].address), str_of(all[n].address))) continue;
+            return err_set(
+                e, ERR_INVALID_ARGUMENT,
+                "%s: '%s' is taken by %s ('%s'); each listener has an address of its own",
+                all[k].key, all[k].address, all[n].key, all[n].address);
+        }
+    }
+    return true;
+}
+
 static bool check_server(const struct server_settings *s, err *e)
 {
     if (!s->data_dir[0])
@@ -196,7 +222,7 @@ bool settings_check(const struct config *c, err *e)
     if (!values_directory(storage->dir, e)) return err_wrap(e, "storage.dir");
     return check_server(config_section(c, "server"), e) &&
            check_internal(config_section(c, "internal"), e) &&
-           check_admin(config_section(c, "admin"), e) &&
+           check_admin(config_section(c, "admin"), e) && check_listeners(c, e) &&
            check_self_profile(config_section(c, "self_profile"), e) &&
            check_cluster(config_section(c, "cluster"), e);
 }

@@ -82,6 +82,26 @@ bool values_address(str text, bool listener, err *e)
     return refuse(e, text, v6 ? "an IPv6 address stands in brackets" : "that is no host");
 }
 
+static bool values_is_any_host(str host)
+{
+    return host.n == 0 || str_is(host, "0.0.0.0") || str_is(host, "[::]");
+}
+
+bool values_collide(str a, str b)
+{
+    if (str_starts(a, S("unix:")) || str_starts(b, S("unix:"))) return str_eq(a, b);
+    size_t at = str_rfind(a, ':');
+    size_t bt = str_rfind(b, ':');
+    uint64_t one = 0;
+    uint64_t two = 0;
+    // Port 0 is another one for each.
+    bool ports = str_u64(str_slice(a, at + 1, a.n), &one) &&
+                 str_u64(str_slice(b, bt + 1, b.n), &two) && one == two && one > 0;
+    a = str_slice(a, 0, at);
+    b = str_slice(b, 0, bt);
+    return ports && (values_is_any_host(a) || values_is_any_host(b) || str_eq(a, b));
+}
+
 bool values_host_pattern(str text, err *e)
 {
     str name = str_starts(text, S("*.")) ? str_slice(text, 2, text.n) : text;

@@ -13,6 +13,10 @@
 // "host:port", "[::1]:port", ":port" or "unix:/path". Only a listener may have port 0 or no host.
 bool values_address(str text, bool listener, err *e) MUST_CHECK;
 
+// Whether a process cannot listen at both: one path, or one port of which at least one is of all
+// hosts, or both are of one. Names of hosts are compared as they are written.
+bool values_collide(str a, str b);
+
 // A name, "*.name" or "*", without a port.
 bool values_host_pattern(str text, err *e) MUST_CHECK;
 

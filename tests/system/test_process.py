@@ -69,6 +69,20 @@ VALUES = [
 ]
 
 
+SAME = [
+    ("127.0.0.1:14040", "127.0.0.1:14040", True), ("0.0.0.0:14040", "127.0.0.1:14040", True), (":14040", "[::1]:14040", True), ("127.0.0.1:0", "127.0.0.1:0", False),
+    ("127.0.0.1:14040", "127.0.0.2:14040", False), ("127.0.0.1:14040", "127.0.0.1:14041", False), ("unix:/tmp/a.sock", "unix:/tmp/a.sock", True), ("unix:/tmp/a.sock", "unix:/tmp/b.sock", False),
+]
+
+
+@pytest.mark.parametrize("key", ["admin.listen", "internal.listen"])
+@pytest.mark.parametrize("one, two, same", SAME)
+def test_check_config_knows_two_listeners_of_one_address(key, one, two, same):
+    answer = run("--check-config", "--server.listen=" + one, "--%s=%s" % (key, two))
+    assert answer.returncode == (2 if same else 0), answer
+    assert not same or all(part in answer.stderr for part in (key, "server.listen", repr(one), repr(two))), answer.stderr
+
+
 @pytest.mark.parametrize("key, value, why", VALUES, ids=["%s-%s" % (key, value) for key, value, _ in VALUES])
 def test_check_config_looks_at_what_values_mean(key, value, why):
     answer = run("--check-config", "--%s=%s" % (key, value))
@@ -127,8 +141,9 @@ def test_a_log_in_a_store_needs_a_store():
 
 @pytest.mark.parametrize("address", ["127.0.0.1:4040", ":4040", "[::1]:0", "[::]:4040", "host_a.example-1.com:65535", "unix:/run/flametree.sock"])
 def test_check_config_takes_addresses(address):
-    answer = run("--check-config", "--server.listen", address, "--internal.listen", address)
-    assert answer.returncode == 0, answer.stderr
+    for key, other in (("--server.listen", "--internal.listen"), ("--internal.listen", "--server.listen")):
+        answer = run("--check-config", key, address, other, "127.0.0.9:1")
+        assert answer.returncode == 0, answer.stderr
 
 
 KUBERNETES = {"FLAMETREE_SERVICE_HOST": "10.0.0.1", "FLAMETREE_SERVICE_PORT": "4040", "FLAMETREE_SERVICE_PORT_HTTP": "4040", "FLAMETREE_PORT": "tcp://10.0.0.1:4040",
