@@ -136,6 +136,17 @@ static bool is_origin(str key)
     return str_is(key, "trace_id") || str_is(key, "span_id") || str_is(key, "profile_id");
 }
 
+// Labels that split_series sets or takes away. Two sets that differ in nothing else would become
+// one series with two rows of one id, of which a question counts one.
+static bool is_of_storage(str key)
+{
+    static const str names[] = {S_INIT("__delta__"),        S_INIT("__order__"),
+                                S_INIT("__period_type__"),  S_INIT("__period_unit__"),
+                                S_INIT(LABEL_PROFILE_TYPE), S_INIT("__service_name__"),
+                                S_INIT("__type__"),         S_INIT("__unit__")};
+    return str_starts(key, S("__")) && str_among(key, names, COUNT(names));
+}
+
 // Agents write a span id as 16 hex digits: the bytes of a little-endian number.
 static void read_origin(const struct profile_label *l, struct split_origin *o)
 {
@@ -175,6 +186,7 @@ static labels own_labels(struct splitter *x, uint32_t row, label *v)
     size_t n = 0;
     for (uint32_t i = 0; i < s->label_count; i++) {
         const struct profile_label *l = &x->p->labels[s->first_label + i];
+        if (is_of_storage(l->key)) continue;
         if (!is_origin(l->key)) {
             v[n++] = (label){l->key, l->text};
             continue;

@@ -223,6 +223,13 @@ def test_types_with_colons_can_be_asked_for(quick):
     assert row == {"__name__": "perf:events", "__type__": "page_faults:u", "__unit__": "count"}  # as they were sent
 
 
+def test_labels_of_samples_under_names_of_storage_lose_nothing(quick):
+    s, service = quick.server(), unique()
+    samples = [("a", 5), ("b", 7)] + [("c", 11, {name: "x"}) for name in ("__type__", "__unit__", "__profile_type__", "__period_type__", "__service_name__", "__delta__", "__order__", "__name__")]
+    s.push({"__name__": "process_cpu", "service_name": service}, Pprof(*samples)).expect(200)
+    assert s.types(service) == [CPU] and s.stacks(service) == {"a": 5, "b": 7, "c": 8 * 11}
+
+
 def test_cumulative_values_are_stored_as_sent(quick):
     """Of a heap that counts from the start of its process, whose values rise, stay and fall (docs/decisions/0021)."""
     s, service = quick.server(), unique("heap")
