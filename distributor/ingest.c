@@ -371,12 +371,28 @@ struct parts {
     str config;
 };
 
-static void keep_first(str *kept, str bytes)
+struct part_name {
+    str name;
+    str *to;
+};
+
+// Only parts of a form that are files, with a file name, are looked at; of several the first, as in
+// Pyroscope. Senders that do not know it would lose a profile in silence, so the others are told.
+static void take_parts(struct upload *u, const struct multipart_part *parts, size_t n,
+                       const struct part_name *names, size_t name_count)
 {
-    if (!kept->p) *kept = bytes;
+    for (size_t i = 0; i < n; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < name_count && parts[i].filename.n; k++) {
+            if (!str_eq(parts[i].name, names[k].name) || names[k].to->p) continue;
+            *names[k].to = parts[i].bytes;
+            taken = true;
+        }
+        losses_add(&u->q.in.losses, LOSS_IGNORED_PART, !taken);
+    }
+    u->q.in.losses_service = u->q.in.service;
 }
 
-// Only parts of a form that are files, with a file name, are looked at; of several the first.
 static bool find_parts(struct upload *u, struct parts *out, err *e)
 {
     if (u->format == FORMAT_PPROF) {
@@ -387,13 +403,10 @@ static bool find_parts(struct upload *u, struct parts *out, err *e)
     size_t n = 0;
     str type = http_headers_get(&u->x->headers, "content-type");
     if (!multipart_parse(u->a, type, buf_view(&u->x->body), &parts, &n, e)) return false;
-    for (size_t i = 0; i < n; i++) {
-        const struct multipart_part *part = &parts[i];
-        if (part->filename.n == 0) continue;
-        if (str_is(part->name, "profile")) keep_first(&out->profile, part->bytes);
-        if (str_is(part->name, "prev_profile")) keep_first(&out->previous, part->bytes);
-        if (str_is(part->name, "sample_type_config")) keep_first(&out->config, part->bytes);
-    }
+    const struct part_name names[] = {{S("profile"), &out->profile},
+                                      {S("prev_profile"), &out->previous},
+                                      {S("sample_type_config"), &out->config}};
+    take_parts(u, parts, n, names, COUNT(names));
     return true;
 }
 
@@ -463,7 +476,9 @@ static bool run_pprof(struct upload *u)
         count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
     }
-    if (parts.profile.n == 0) return accepted(u);  // a form without a profile: nothing to store
+    if (parts.profile.n == 0) {  // a form without a profile: nothing to store, but parts to tell
+        return request_send(&u->q, &why) ? accepted(u) : unprocessable(u, parsing, &why);
+    }
     if (!parse_pprof(u, &parts, &item, &p, &why)) {
         // decode_part has counted its failures with a reason of their own.
         if (!u->q.in.failed) count_malformed(u, &why);
@@ -500,11 +515,8 @@ static bool find_recording(struct upload *u, struct recording_parts *out, err *e
     struct multipart_part *parts = NULL;
     size_t n = 0;
     if (!multipart_parse(u->a, type, buf_view(&u->x->body), &parts, &n, e)) return false;
-    for (size_t i = 0; i < n; i++) {
-        if (parts[i].filename.n == 0) continue;
-        if (str_is(parts[i].name, "jfr")) keep_first(&out->jfr, parts[i].bytes);
-        if (str_is(parts[i].name, "labels")) keep_first(&out->labels, parts[i].bytes);
-    }
+    const struct part_name names[] = {{S("jfr"), &out->jfr}, {S("labels"), &out->labels}};
+    take_parts(u, parts, n, names, COUNT(names));
     return out->jfr.p || err_set(e, ERR_INVALID_ARGUMENT, "jfr field is required");
 }
 

@@ -3,7 +3,7 @@
 // loss_note.h - tells what decoders and limits left out or mended of profiles that are stored
 // (model/losses.h): to who pushed, in the answer; to who runs the server, in metrics and the log.
 //
-//     Flametree-Discarded: bad_line=1, unknown_stack=3        header of /ingest and Push
+//     Flametree-Discarded: bad_line=1, unknown_stack=3        header of /ingest, Push, Parca
 //     partial_success.error_message                           OTLP: rejected_profiles is 0
 //     flametree_distributor_{discarded,mended}_parts_total    left out; mended
 //     event=push.mended                                       log, once in a while (refusal.h)

@@ -2,6 +2,7 @@
 #include "distributor/parca.h"
 
 #include "codec/pb.h"
+#include "distributor/loss_note.h"
 #include "distributor/state.h"
 
 // The bytes of a field, the last if there are several; empty if there is none.
@@ -80,7 +81,10 @@ bool parca_write_run(void *self, struct http_exchange *x, str in, struct buf *ou
     (void)out;  // message WriteRawResponse has no fields
     struct request q;
     bool ok = request_begin(&q, self, &x->req, "parca", e) && run_write(&q, in, e);
-    if (ok) request_delay(&q, x);
+    if (ok) {
+        loss_note_header(&q, x);
+        request_delay(&q, x);
+    }
     request_end(&q, ok ? NULL : e, false);
     return ok;
 }

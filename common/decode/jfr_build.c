@@ -170,10 +170,11 @@ static bool add(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
     }
     if (k->stacks[stack].unknown) losses_add(&all->losses, LOSS_UNKNOWN_FRAME, 1);
     struct jfr_sample *s = &all->v[*last - 1];
-    if (__builtin_add_overflow(s->values[0], one, &s->values[0]) ||
-        __builtin_add_overflow(s->values[1], two, &s->values[1])) {
+    const int64_t more[JFR_VALUES] = {one, two};
+    for (int i = 0; i < JFR_VALUES; i++) {
+        if (!__builtin_add_overflow(s->values[i], more[i], &s->values[i])) continue;
         return err_set(e, ERR_INVALID_ARGUMENT, "JFR: the sum of %.*s is above 2^63",
-                       STR(kinds[kind].types[0].type));
+                       STR(kinds[kind].types[i].type));
     }
     return true;
 }

@@ -30,6 +30,8 @@
       "samples of which nothing says how long they are; 10 ms were assumed")                      \
     X(NO_TIME, "no_time", true, "samples without a time; they count, and take none")              \
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
+    X(IGNORED_PART, "ignored_part", false,                                                        \
+      "parts of a form that are not read: no file, an unknown name, or a second profile")         \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \
     X(STACK_DEPTH, "stack_depth_limit", true,                                                     \

@@ -8,14 +8,20 @@ import urllib.parse
 import pytest
 from client import CPU, Pprof, Server, multipart, unique
 from flametree import Flametree
+from jfr import Jfr
 
 SAMPLES = "process_cpu:samples:count::milliseconds"
 
 
 @pytest.fixture(scope="module")
-def s():
+def f():
     with Flametree("--limits.reject_older_than", "1h") as f:
-        yield Server(f.url, strict=True)
+        yield f
+
+
+@pytest.fixture(scope="module")
+def s(f):
+    return Server(f.url, strict=True)
 
 
 def chunked(s, path, body, headers, size=7):
@@ -103,16 +109,28 @@ def test_first_of_several_parts_counts(s):
     one, headers = multipart(profile=Pprof(("first", 1)).encode())
     two, _ = multipart(profile=Pprof(("second", 1)).encode())
     end = one.rindex(b"--conformance-boundary--")
-    s.ingest(service, one[:end] + two, headers).expect(200)
-    assert s.stacks(service) == {"first": 1}
+    reply = s.ingest(service, one[:end] + two, headers).expect(200)
+    assert s.stacks(service) == {"first": 1} and reply.headers["Flametree-Discarded"] == "ignored_part=1"
 
 
 def test_part_with_an_empty_file_name_is_a_value(s):
     service = unique()
     form, headers = multipart(profile=Pprof(("a", 3)).encode())
-    s.ingest(service, form.replace(b'filename="profile.bin"', b'filename=""'), headers).expect(200)
+    reply = s.ingest(service, form.replace(b'filename="profile.bin"', b'filename=""'), headers).expect(200)
     s.send(("seen", 1), service=service)
-    assert s.stacks(service) == {"seen": 1}
+    assert s.stacks(service) == {"seen": 1} and reply.headers["Flametree-Discarded"] == "ignored_part=1"
+
+
+def test_part_of_another_name_is_told(f, s):
+    told = 'flametree_distributor_discarded_parts_total{reason="ignored_part",tenant="anonymous"}'
+    before = f.metric(told) or 0
+    form, headers = multipart(file=Pprof(("a", 3)).encode())
+    assert s.ingest(unique(), form, headers).expect(200).headers["Flametree-Discarded"] == "ignored_part=1"
+    form, headers = multipart(jfr=Jfr().setting("interval", "5 ms").sample(1).encode(), profile=b"")
+    assert s.ingest(unique(), form, headers, format="jfr").expect(200).headers["Flametree-Discarded"] == "ignored_part=1"
+    form, headers = multipart(profile=Pprof(("a", 3)).encode(), sample_type_config=b"{}")
+    assert "Flametree-Discarded" not in s.ingest(unique(), form, headers).expect(200).headers
+    assert f.metric(told) == before + 2
 
 
 FORM, FORM_HEADERS = multipart(profile=Pprof(("a", 1)).encode())

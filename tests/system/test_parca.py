@@ -63,6 +63,14 @@ def test_connect_takes_it_as_json(f):
     assert s.stacks(service) == {"a": 2}
 
 
+def test_what_is_mended_is_told(f):
+    s, service = f.server(), unique("parca")
+    row = series({"__name__": "process_cpu", "service_name": service}, profile(([77], 5), ("a", 2)))
+    reply = s.call("POST", STORE + "WriteRaw", pb((2, row)), {"Content-Type": "application/proto"}).expect(200)
+    assert reply.headers["Flametree-Discarded"] == "unknown_frame=1"
+    assert s.stacks(service) == {"[unknown]": 5, "a": 2}
+
+
 def test_valid_profiles_of_a_request_are_stored_and_the_first_refusal_is_the_answer(f, channel):
     import grpc
     s, service = f.server(), unique("parca")
