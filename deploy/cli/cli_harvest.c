@@ -243,8 +243,8 @@ static bool give(struct span *s, const struct harvest_step *step, str pprof, err
     return s->h->take(s->h->arg, step, pprof, e);
 }
 
-// The step has profiles at its very start and less than a millisecond behind it, so no range of the
-// API is right: what lies at the start is fetched and taken away.
+// What lies at the very start of the step is fetched and taken away from the whole: no range of the
+// API begins behind it and less than a millisecond behind it.
 static bool give_without_edge(struct span *s, const struct harvest_step *step, char *selector,
                               const struct fetched *early, err *e)
 {
@@ -261,37 +261,21 @@ static bool give_without_edge(struct span *s, const struct harvest_step *step, c
                      ", of which %" PRId64 " lie at %" PRId64 " ms",
                      selector, step->total, early->sum, edge.sum, step->from_ms);
     }
-    ok = ok && pprof_subtract(early->q.body, edge.q.body, &rest, e) &&
-         give(s, step, buf_view(&rest), e);
+    bool any = ok && harvest_samples(edge.q.body);
+    ok = ok && (!any || pprof_subtract(early->q.body, edge.q.body, &rest, e)) &&
+         give(s, step, any ? buf_view(&rest) : early->q.body, e);
     buf_release(&rest);
     asked_release(&edge.q);
     return ok;
 }
 
-// Of a total that is rounded: fails if something lies at the step's start.
-static bool harvest_edge(struct span *s, const struct harvest_step *step, char *selector, err *e)
-{
-    struct fetched near = {0};
-    if (fabs(step->total) < 9007199254740992.0) return true;  // 2^53
-    const int64_t edge[] = {step->from_ms, step->from_ms + 1};
-    bool ok = fetch(s, step, selector, edge, &near, e);
-    if (ok && harvest_samples(near.q.body)) {
-        ok = err_set(e, ERR_OUT_OF_RANGE,
-                     "%s: a total of %g cannot be compared exactly, and there are profiles at "
-                     "%" PRId64 " ms, where a step begins; use another --step",
-                     selector, step->total, step->from_ms);
-    }
-    asked_release(&near.q);
-    return ok;
-}
-
-static bool fetch_step(struct span *s, const struct harvest_step *step, char *selector, err *e)
+// The total says which range is right. Only if neither is, something is taken away.
+static bool fetch_by_total(struct span *s, const struct harvest_step *step, char *selector, err *e)
 {
     struct fetched late = {0};
     struct fetched early = {0};
     const int64_t later[] = {step->from_ms + 1, step->until_ms};
     const int64_t whole[] = {step->from_ms, step->until_ms};
-    if (!harvest_edge(s, step, selector, e)) return false;
     bool ok = fetch(s, step, selector, later, &late, e);
     if (ok && harvest_total(step, late.sum)) {
         ok = give(s, step, late.q.body, e);
@@ -303,6 +287,23 @@ static bool fetch_step(struct span *s, const struct harvest_step *step, char *se
     }
     asked_release(&late.q);
     return ok;
+}
+
+static bool fetch_step(struct span *s, const struct harvest_step *step, char *selector, err *e)
+{
+    struct fetched early = {0};
+    const int64_t whole[] = {step->from_ms, step->until_ms};
+    bool tells = step->total != 0 && fabs(step->total) < 9007199254740992.0;  // 2^53
+    if (tells) return fetch_by_total(s, step, selector, e);
+    // Where there are no single profiles left, nothing tells, and the sums of hours that are
+    // answered are those of the total.
+    bool ok = fetch(s, step, selector, whole, &early, e) &&
+              give_without_edge(s, step, selector, &early, e);
+    asked_release(&early.q);
+    if (ok || e->code != ERR_FAILED_PRECONDITION) return ok;
+    *e = (err){0};
+    s->h->c->hint[0] = '\0';
+    return fetch_by_total(s, step, selector, e);
 }
 
 static bool take_point(struct span *s, struct harvest_step *step, const Types__V1__Point *p,

@@ -12,8 +12,9 @@
 // whole milliseconds and both its ends, so the one that begins at the step's start has also what
 // lies at exactly that moment, and the one that begins a millisecond later lacks what lies less
 // than a millisecond behind it. The total says which of the two is right; if neither is, the
-// profile of that moment is taken away from the first one. Totals are doubles, which from 2^53 on
-// are rounded and cannot tell: a step of so much is only taken if nothing lies at its start.
+// profile of that moment is taken away from the first one. Two totals cannot tell: from 2^53 on
+// they are rounded, as they are doubles, and what lies at the start may add up to 0 as the step
+// does. Of such steps that profile is always taken away.
 //
 // An answer that is not exact (sums of hours where single profiles are gone, so that edges were
 // moved) would count twice what lies at the edges: that is an error, with advice.
