@@ -141,6 +141,15 @@ static bool next_profile(struct otlp *d, str *out, bool *end, err *e)
     return pb_done(&d->resources, e);
 }
 
+// Values without timestamps are a total, timestamps without values are counted. In 1.7 the eBPF
+// profiler sent one value for all timestamps.
+static bool contradicts(const struct otlp *d)
+{
+    const struct otlp_sample *s = &d->sample;
+    if (s->value_count == 0 || s->stamps == 0 || s->value_count == s->stamps) return false;
+    return d->layout != OTLP_1_7 || (s->value_count > 1 && d->head.type_count == 1);
+}
+
 static bool no_type(err *e)
 {
     return err_set(e, ERR_INVALID_ARGUMENT, "sample type is missing");
@@ -156,6 +165,7 @@ static bool check_profile(struct otlp *d, str message, err *e)
     struct pb_reader r = pb_reader(message);
     while (next_message(&r, 2)) {
         if (!otlp_read_sample(d, r.bytes, &d->head, e)) return false;
+        d->contradicting += contradicts(d);
     }
     return pb_done(&r, e);
 }
@@ -166,7 +176,7 @@ static bool fits(struct otlp *d, err *e)
 {
     bool end = false;
     str message = {0};
-    d->count = d->faults = d->valued = 0;
+    d->count = d->faults = d->valued = d->contradicting = 0;
     rewind_to_start(d);
     for (size_t i = 0; next_profile(d, &message, &end, e); i++) {
         if (end) return true;
@@ -184,8 +194,9 @@ static bool find_faulty_layout(struct otlp *d)
     err ignored = {0};
     for (int i = 0; i < OTLP_LAYOUTS; i++) {
         d->layout = (enum otlp_layout)i;
-        if (!fits(d, &ignored) || d->valued == 0 || d->faults >= least) continue;
-        least = d->faults;
+        if (!fits(d, &ignored) || d->valued == 0) continue;
+        if (d->faults + d->contradicting >= least) continue;
+        least = d->faults + d->contradicting;
         best = d->layout;
     }
     d->layout = best;
@@ -195,14 +206,20 @@ static bool find_faulty_layout(struct otlp *d)
 static bool find_layout(struct otlp *d, err *e)
 {
     err why[OTLP_LAYOUTS] = {0};
+    int faulty = OTLP_LAYOUTS;
     for (int i = 0; i < OTLP_LAYOUTS; i++) {
         d->layout = (enum otlp_layout)i;
-        if (fits(d, &why[i])) return true;
+        bool fit = fits(d, &why[i]);
+        if (fit && d->contradicting == 0) return true;
+        if (fit) faulty = MIN(faulty, i);
         if (d->a->exhausted) return arena_fail(d->a, e);
     }
     d->lenient = !d->o.refuse_dangling;
     if (d->lenient && find_faulty_layout(d)) return true;
     if (d->a->exhausted) return arena_fail(d->a, e);
+    d->layout = (enum otlp_layout)faulty;
+    d->lenient = false;
+    if (faulty < OTLP_LAYOUTS && fits(d, &why[faulty])) return true;
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "the message fits no layout that is known: not 1.10 and later (%s), not 1.8 and "
                    "1.9 (%s), not 1.7 (%s)",
@@ -477,15 +494,6 @@ static bool any_sample(struct otlp *d, bool *end, err *e)
     if (!more) return pb_done(&d->samples, e);
     struct pb_reader r = pb_reader(str_slice(d->all, d->foreign[d->foreign_at++].at, d->all.n));
     return pb_next(&r) && otlp_read_sample(d, r.bytes, &d->head, e);
-}
-
-// Values without timestamps are a total, timestamps without values are counted. In 1.7 the eBPF
-// profiler sent one value for all timestamps.
-static bool contradicts(const struct otlp *d)
-{
-    const struct otlp_sample *s = &d->sample;
-    if (s->value_count == 0 || s->stamps == 0 || s->value_count == s->stamps) return false;
-    return d->layout != OTLP_1_7 || (s->value_count > 1 && d->head.type_count == 1);
 }
 
 // As any_sample, without samples that have no value, or contradict themselves.

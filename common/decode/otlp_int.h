@@ -119,6 +119,7 @@ struct otlp {
     bool lenient;               // samples may be at fault; the message fits no layout else
     size_t faults;              // of samples and profiles, since the walk through the request began
     size_t valued;              // samples that have values or timestamps, likewise
+    size_t contradicting;       // samples that contradict themselves, likewise
     struct otlp_sample sample;  // the last one read
     struct otlp_foreign *foreign;  // sorted by service
     size_t foreign_count;

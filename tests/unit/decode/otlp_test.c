@@ -424,6 +424,31 @@ static void what_has_no_value_is_left_out(void **state)
     }
 }
 
+// As the eBPF profiler writes samples: timestamps and several attributes, which 1.8 has as values.
+// One fault must not make values of all attributes.
+static void a_fault_does_not_change_the_layout(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct ow w;
+        ow_init(&w, OTLP_1_10);
+        put_rows(&w);
+        uint64_t pid = ow_attribute(&w, "pid", "7");
+        uint64_t cpu = ow_attribute(&w, "cpu", "1");
+        ow_sample(&w, &(struct ow_sample){1, 0, COUNTED(pid, cpu), NULL, 0, 3});
+        if (i) ow_sample(&w, &(struct ow_sample){1, 0, COUNTED(pid, cpu), NULL, 0, 0});
+        if (!i) ow_sample(&w, &(struct ow_sample){1, 0, COUNTED(pid, cpu, 99), NULL, 0, 4});
+        ow_profile(&w, &(struct ow_profile){CPU, .period = 10});
+        ow_resource(&w);
+        expect(ow_end(&w), false, OTLP_1_10,
+               i ? "process_cpu cpu/nanoseconds service_name=unknown_service\n"
+                   "main:3;work:7 {pid=7} {cpu=1} = 30\n"
+                 : "process_cpu cpu/nanoseconds service_name=unknown_service\n"
+                   "main:3;work:7 {pid=7} {cpu=1} = 30\nmain:3;work:7 {pid=7} {cpu=1} = 40\n");
+        ow_release(&w);
+    }
+}
+
 static void a_profile_that_is_at_fault_is_refused_alone(void **state)
 {
     (void)state;
@@ -714,6 +739,7 @@ int main(void)
         cmocka_unit_test(what_the_dictionary_lacks_keeps_its_frame),
         cmocka_unit_test(samples_that_contradict_themselves_are_left_out),
         cmocka_unit_test(what_has_no_value_is_left_out),
+        cmocka_unit_test(a_fault_does_not_change_the_layout),
         cmocka_unit_test(a_profile_that_is_at_fault_is_refused_alone),
         cmocka_unit_test(a_negative_period_is_none),
         cmocka_unit_test(references_of_resources_are_resolved),
