@@ -177,8 +177,20 @@ static bool read_list_of_nodes(struct v8 *v, err *e)
 
 // ---- samples
 
+// A list that is in a piece twice, as some writers put timeDeltas both into the profile and beside
+// it, counts once. from, n: what was in the piece before, and what there is now.
+static bool same_again(const void *all, size_t size, size_t from, size_t before, size_t n,
+                       const char *what, err *e)
+{
+    const char *one = (const char *)all + from * size;
+    const char *two = (const char *)all + before * size;
+    bool same = n - before == before - from && memcmp(one, two, (n - before) * size) == 0;
+    return same || err_set(e, ERR_INVALID_ARGUMENT, "%s is there twice, and differs", what);
+}
+
 static bool read_samples(struct v8 *v, err *e)
 {
+    size_t before = v->sample_count;
     if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of samples", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_NUMBER; t = json_next(&v->json)) {
@@ -192,11 +204,16 @@ static bool read_samples(struct v8 *v, err *e)
         }
         v->samples[v->sample_count++] = (uint64_t)n;
     }
-    return t == JSON_ARRAY_END || json_broken(&v->json, "a sample", e);
+    if (t != JSON_ARRAY_END) return json_broken(&v->json, "a sample", e);
+    size_t now = v->sample_count;
+    if (before == v->piece_samples || now == before) return true;
+    v->sample_count = before;
+    return same_again(v->samples, sizeof *v->samples, v->piece_samples, before, now, "samples", e);
 }
 
-static bool read_deltas(struct v8 *v, err *e)
+static bool read_deltas(struct v8 *v, const char *what, err *e)
 {
+    size_t before = v->delta_count;
     if (json_next(&v->json) != JSON_ARRAY) return json_broken(&v->json, "a list of times", e);
     enum json_token t = json_next(&v->json);
     for (; t == JSON_NUMBER; t = json_next(&v->json)) {
@@ -208,22 +225,48 @@ static bool read_deltas(struct v8 *v, err *e)
             return arena_fail(v->a, e);
         v->deltas[v->delta_count++] = n;
     }
-    return t == JSON_ARRAY_END || json_broken(&v->json, "a time", e);
+    if (t != JSON_ARRAY_END) return json_broken(&v->json, "a time", e);
+    size_t now = v->delta_count;
+    if (before == v->piece_deltas || now == before) return true;
+    v->delta_count = before;
+    return same_again(v->deltas, sizeof *v->deltas, v->piece_deltas, before, now, what, e);
 }
 
 // ---- objects
 
+void v8_begin_piece(struct v8 *v)
+{
+    v->piece_nodes = v->node_count;
+    v->piece_samples = v->sample_count;
+    v->piece_deltas = v->delta_count;
+}
+
+static bool read_tree(struct v8 *v, bool list, err *e)
+{
+    if (v->node_count > v->piece_nodes)
+        return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: the nodes are there twice", v->json.at);
+    if (list) return read_list_of_nodes(v, e);
+    v->has_nodes = true;
+    return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e)
+                                              : json_broken(&v->json, "a node", e);
+}
+
+// Times of the old form, or, in both forms, the time since the sample before, which counts more.
+static bool read_times(struct v8 *v, bool stamps, err *e)
+{
+    if (stamps && !v->stamped && v->delta_count) return json_pass(&v->json, e);
+    if (!stamps && v->stamped) v->delta_count = v->piece_deltas = 0;
+    v->stamped = stamps;
+    return read_deltas(v, stamps ? "timestamps" : "timeDeltas", e);
+}
+
 bool v8_field(struct v8 *v, err *e)
 {
     str key = v->json.text;
-    if (str_is(key, "nodes")) return read_list_of_nodes(v, e);
+    if (str_is(key, "nodes")) return read_tree(v, true, e);
     if (str_is(key, "samples") && !v->heap) return read_samples(v, e);
-    if (str_is(key, "timeDeltas")) return read_deltas(v, e);
-    // Of the old form, which has no deltas.
-    if (str_is(key, "timestamps") && !v->heap && v->delta_count == 0) {
-        v->stamped = true;
-        return read_deltas(v, e);
-    }
+    if (str_is(key, "timeDeltas")) return read_times(v, false, e);
+    if (str_is(key, "timestamps") && !v->heap) return read_times(v, true, e);
     if (str_is(key, "startTime")) {
         v->has_start = true;
         return json_want_number(&v->json, "a number", &v->start_us, e);
@@ -232,10 +275,7 @@ bool v8_field(struct v8 *v, err *e)
         v->has_end = true;
         return json_want_number(&v->json, "a number", &v->end_us, e);
     }
-    if (!str_is(key, "head")) return json_pass(&v->json, e);
-    v->has_nodes = true;
-    return json_next(&v->json) == JSON_OBJECT ? read_nodes(v, e)
-                                              : json_broken(&v->json, "a node", e);
+    return str_is(key, "head") ? read_tree(v, false, e) : json_pass(&v->json, e);
 }
 
 bool v8_fields(struct v8 *v, err *e)
@@ -360,7 +400,10 @@ static bool add_times(struct v8 *v, const struct tally *t, err *e)
 {
     struct moment *all = NULL;
     size_t n = v->delta_count;
-    if (n == 0) return true;
+    if (n == 0) {
+        losses_add(&v->losses, LOSS_NO_TIME, v->sample_count);
+        return true;
+    }
     if (!make_moments(v, t, &all, e)) return false;
     double from = v->stamped ? 0 : v->start_us;
     int64_t end = 0;

@@ -5,6 +5,7 @@
 //
 //     struct v8 v = {.a = a};                   zero otherwise
 //     json_reader_init(&v.json, a, text)        for each piece
+//     v8_begin_piece
 //     v8_field or v8_fields                     as often as there are any
 //     v8_finish                                 once
 //
@@ -46,6 +47,9 @@ struct v8 {
     int64_t *deltas;  // ns since the sample before; or, of the old form, since any time
     size_t delta_count;
     size_t delta_cap;
+    size_t piece_nodes;  // counts before the piece that is read
+    size_t piece_samples;
+    size_t piece_deltas;
     double start_us;
     double end_us;
     bool has_start;
@@ -55,6 +59,9 @@ struct v8 {
     bool has_nodes;
     struct losses losses;
 };
+
+// What a piece has twice counts once, or is refused if it differs.
+void v8_begin_piece(struct v8 *v);
 
 // The value of a profile's field, whose key has been read. Nodes, samples and times are added to
 // those of earlier fields. Unknown ones are skipped.

@@ -313,6 +313,7 @@ static bool read_piece(struct trace *t, const struct piece *piece, err *e)
     bool none = true;
     if (piece->args.n == 0) return true;
     json_reader_init(&v->json, t->a, piece->args);
+    v8_begin_piece(v);
     if (!enter(&v->json, &none, e)) return false;
     if (none) return true;
     enum json_token token = json_next(&v->json);
