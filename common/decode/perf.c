@@ -271,14 +271,49 @@ static int64_t number_at(str s)
     return str_i64(str_slice(s, 0, perf_digits(s)), &n) ? n : 0;
 }
 
-// "# cmdline : /usr/bin/perf record -F 199 -g"
+// Whether options of perf record without a value stand before the option at `n` of "-agF"; all of
+// the word if n is its length.
+static bool are_flags(str word, size_t n)
+{
+    static const str flags = S_INIT("abdginqsvzBINPRTWX");
+    for (size_t i = 1; i < n; i++) {
+        if (str_find(flags, word.p[i]) == flags.n) return false;
+    }
+    return n > 1 && word.p[0] == '-';
+}
+
+// The rate of an option: "-F199", "-gF199", "--freq=199", or the next word. False: it is another.
+static bool rate_of_option(str word, str next, int64_t *hz)
+{
+    size_t at = str_find(word, 'F');
+    str value = {0};
+    if (str_starts(word, S("--freq")))
+        value = str_slice(word, 6, word.n);
+    else if (at < word.n && (at == 1 ? word.p[0] == '-' : are_flags(word, at)))
+        value = str_slice(word, at + 1, word.n);
+    else
+        return false;
+    if (str_starts(value, S("="))) value = str_slice(value, 1, value.n);
+    *hz = number_at(value.n ? value : next);
+    return true;
+}
+
+// "# cmdline : /usr/bin/perf record -F 199 -g app -F 7". What follows the name of the program is
+// the program's own. That name follows a word that takes no value.
 static int64_t hertz_of_command(str line)
 {
-    static const str options[] = {S_INIT(" -F"), S_INIT(" --freq")};
-    for (size_t i = 0; i < COUNT(options); i++) {
-        str value = behind(line, options[i]);
-        if (str_starts(value, S("="))) value = str_slice(value, 1, value.n);
-        if (number_at(value) > 0) return number_at(value);
+    str rest = behind(line, S("# cmdline :"));
+    str record = behind(rest, S(" record "));
+    bool may_begin = true;  // the next word may be the program, and no value
+    if (record.n) rest = record;
+    while (rest.n) {
+        int64_t hz = 0;
+        str word = str_split(rest, ' ', &rest);
+        rest = str_trim(rest);
+        bool option = str_starts(word, S("-"));
+        if (str_is(word, "--") || (!option && may_begin && record.n)) break;
+        if (option && rate_of_option(word, str_slice(rest, 0, str_find(rest, ' ')), &hz)) return hz;
+        may_begin = !option || are_flags(word, word.n) || str_find(word, '=') < word.n;
     }
     return 0;
 }
@@ -428,7 +463,10 @@ static bool begin_sample(struct perf *p, const struct perf_event *v, err *e)
     int64_t period = 0;
     // Counts of cycles and of page faults must not be added up, so each event has its own profile.
     if (!end_sample(p, e) || !find_series(p, v, e)) return false;
-    if (str_i64(v->period, &period) && period >= 0) p->at->period = period;
+    if (v->period.n && !str_i64(v->period, &period))
+        return err_set(e, ERR_OUT_OF_RANGE, "period %.*s of a sample, limit 2^63-1",
+                       STR(str_slice(v->period, 0, SHOWN)));
+    if (v->period.n) p->at->period = period;
     // perf prints the period in each line or in none; a line that lost it has the one before.
     p->period = p->at->period;
     p->samples++;

@@ -8,7 +8,8 @@
 #define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
 #define DELETED     S(" (deleted)")
 // Digits of an address by which a text without heads is told, where no tab says that it is a frame.
-#define HEX_LEAST 5
+#define HEX_LEAST      5
+#define PERIOD_COLUMNS 10
 
 static bool next_word(str *rest, str *word)
 {
@@ -87,6 +88,15 @@ bool perf_frame(str line, struct perf_frame_text *f)
     return next_word(&rest, &address) && is_hex(address) && read_place(rest, f);
 }
 
+// A number that perf pads as a period: a pid has fewer columns.
+static bool is_period(str line, str word)
+{
+    size_t blanks = 0;
+    while (word.p - blanks > line.p && word.p[-(ptrdiff_t)blanks - 1] == ' ')
+        blanks++;
+    return perf_digits(word) == word.n && blanks + word.n >= PERIOD_COLUMNS;
+}
+
 // A frame of a sample of which --fields left out the address, the symbol or the file. Only within a
 // sample, because other text looks like this too.
 bool perf_part_of_frame(str line, struct perf_frame_text *f)
@@ -103,6 +113,8 @@ bool perf_part_of_frame(str line, struct perf_frame_text *f)
     }
     if (!next_word(&rest, &word) || !is_hex(word)) return false;
     str symbol = str_trim(rest);
+    // "     250000 cpu-clock:", the head of a sample.
+    if (is_period(line, word) && str_ends(symbol, S(":"))) return false;
     // Instructions, which --fields insn and brstackinsn print.
     if (str_starts(symbol, S("insn:"))) return false;
     *f = (struct perf_frame_text){symbol.n ? symbol : S(PERF_UNKNOWN), S(PERF_UNKNOWN)};
@@ -172,7 +184,13 @@ bool perf_head(str line, struct perf_event *v)
         first = false;
     }
     v->pid = first_pid;
-    return pid.n && !indented && read_event(behind_pid, v);
+    if (!pid.n || indented || !read_event(behind_pid, v)) return false;
+    // "shop     250000 cpu-clock:", without a pid.
+    if (!v->period.n && is_period(line, first_pid)) {
+        v->period = first_pid;
+        v->pid = (str){0};
+    }
+    return true;
 }
 
 // A line that begins a sample although --fields left out its event and time, or its pid: the line
@@ -189,6 +207,11 @@ void perf_loose_head(str line, struct perf_event *v)
         size_t at = (size_t)(word.p - s.p);
         bool pid = is_pid(word);
         bool event = word.p[word.n - 1] == ':';
+        if (pid && is_period(line, word)) {
+            v->period = word;
+            command = MIN(command, at);
+            continue;
+        }
         if (!pid && !event && word.p[0] != '[') continue;
         if (first && pid) v->pid = v->command = word;
         if (!first && pid && !v->pid.n) v->pid = word;

@@ -237,6 +237,23 @@ static const struct {
     {"the rate of the command, in one word",
      "# cmdline : perf record --freq=500 -g\nshop 77 12.5: 3 cycles:\n" FRAME,
      " samples/count @2000000: shop;f=1 ; "},
+    {"the rate of the command, among other options",
+     "# cmdline : perf record -e cycles --call-graph dwarf -p 5 -agF 500 -o x\n"
+     "shop 77 12.5: 3 cycles:\n" FRAME,
+     " samples/count @2000000: shop;f=1 ; "},
+    {"an option of the program is no rate",
+     "# cmdline : perf record -e cycles -c 4000 -g ./x -F 500\nshop 77 12.5: 3 cycles:\n" FRAME,
+     " samples/count @0: shop;f=1 ; "},
+    {"an option of the program behind two dashes",
+     "# cmdline : perf record -e cycles -- ./x -F 500\nshop 77 12.5: 3 cycles:\n" FRAME,
+     " samples/count @0: shop;f=1 ; "},
+    // --fields comm,period,event,ip and period,event,ip
+    {"a period without a pid",
+     "shop     5025125 cpu-clock:u: \n" FRAME "\nshop          7 cpu-clock:u: \n" FRAME,
+     " samples/count cpu/nanoseconds @7: shop;f=2,5025132 ; "},
+    {"a period without a command",
+     "   5025125 cpu-clock:u: \n" FRAME "\n         7 cpu-clock:u: \n" FRAME,
+     " samples/count cpu/nanoseconds @7: f=2,5025132 ; "},
     {"faults are counted", "shop 77 12.5: 3 page-faults:u:\n" FRAME,
      " page_faults_u/count @0: shop;f=3 ; "},
     {"a tracepoint", "shop 77 12.5: sched:sched_switch: prev_pid=77\n" FRAME,
@@ -297,6 +314,18 @@ static void a_rate_that_is_asked_for_counts_more_than_the_text(void **state)
     assert_ok(decode_perf(&a, S(CLOCK FRAME "\n" CLOCK FRAME), &o, &d, e));
     assert_int_equal(d.profiles->period, 10000000);
     assert_int_equal(d.profiles->values[1], 20000000);
+    arena_release(&a);
+}
+
+static void a_period_beyond_64_bits_is_refused(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct decoded d = {0};
+    err e = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_false(decode(&a, S("shop 77 12.5: 9223372036854775808 cpu-clock:\n" FRAME), &d, &e));
+    assert_string_equal(e.msg, "period 9223372036854775808 of a sample, limit 2^63-1");
     arena_release(&a);
 }
 
@@ -423,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_script_is_told_by_its_first_sample),
         cmocka_unit_test(each_event_has_its_profile_and_its_values),
         cmocka_unit_test(a_rate_that_is_asked_for_counts_more_than_the_text),
+        cmocka_unit_test(a_period_beyond_64_bits_is_refused),
         cmocka_unit_test(a_text_without_samples_is_refused_with_its_first_odd_line),
         cmocka_unit_test(more_events_than_perf_has_are_refused),
         cmocka_unit_test(a_long_stack_is_cut_and_marked),
