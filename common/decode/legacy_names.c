@@ -261,6 +261,9 @@ bool legacy_read_map(struct legacy *l, err *e)
         if (str_contains(l->r.line, S("--- Memory map: ---")) ||
             str_contains(l->r.line, S("MAPPED_LIBRARIES:"))) {
             titled = false;
+        } else if (str_starts(l->r.line, S("heap profile:")) ||
+                   str_starts(l->r.line, S("heap_v2/"))) {
+            return legacy_bad(&l->r, "another profile begins; a file has one", e);
         } else if (!titled && !add_mapping(l, &t, e)) {
             return false;
         }

@@ -55,11 +55,9 @@ static bool cut(double v, int64_t *out)
 static bool scale(const struct heap *h, struct pair *v)
 {
     if (!h->scaled || h->rate <= 1 || v->count == 0) return true;
-    if (v->bytes == 0) {
-        v->count = 0;
-        return true;
-    }
-    double size = (double)v->bytes / (double)v->count;
+    // Nothing tells how many objects without bytes there were.
+    if (v->bytes == 0) return true;
+    double size = fabs((double)v->bytes / (double)v->count);
     double factor = 1 / (1 - exp(-size / (double)h->rate));
     return cut((double)v->count * factor, &v->count) && cut((double)v->bytes * factor, &v->bytes);
 }

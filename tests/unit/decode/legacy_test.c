@@ -31,6 +31,16 @@ static const struct {
      "heap profile: 1: 512 [1: 512] @ heap/1048576\n1: 512 [1: 512] @ 0x11\n"
      "#\t0x10\tmain.make+0x1f\t/src/main.go:12\n# runtime.MemStats\n",
      "objects/count space/bytes: main.make:12=1024,524544{bytes:512} "},
+    {"objects without bytes are not scaled",
+     "heap profile: 4: 0 [4: 0] @ heap/1048576\n4: 0 [4: 0] @ 0x11\n",
+     "objects/count space/bytes: 10=4,0{bytes:0} "},
+    {"a difference of bytes has its sign",
+     "heap profile: 1: -512 [1: -512] @ heap/1048576\n1: -512 [1: -512] @ 0x11\n",
+     "objects/count space/bytes: 10=1024,-524544{bytes:-512} "},
+    {"two files in one",
+     "heap profile: 1: 8 [1: 8] @ growthz\n1: 8 [1: 8] @ 0x1\n\nMAPPED_LIBRARIES:\n"
+     "10-20 r-xp 0 08:02 9 /bin/y\nheap profile: 1: 8 [1: 8] @ growthz\n1: 8 [1: 8] @ 0x1\n",
+     "!line 6: another profile begins; a file has one"},
     {"jemalloc: threads are parts of the sum",
      "heap_v2/1\n  t*: 3: 24 [0: 0]\n  t0: 3: 24 [0: 0]\n@ 0x11 0x21\n  t*: 3: 24 [0: 0]\n"
      "  t0: 3: 24 [0: 0]\n\nMAPPED_LIBRARIES:\n10-20 r-xp 0 08:02 9 /bin/y\n",
