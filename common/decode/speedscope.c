@@ -40,6 +40,7 @@ struct reader {
     size_t profile_cap;
     str schema;
     size_t bytes;
+    uint64_t frames_made;  // of stacks of events, which are not in the text
     struct losses bad;  // of the text; told with the first profile
 };
 
@@ -258,8 +259,9 @@ static bool frame_row(struct reader *r, struct stacks *s, uint32_t frame, uint32
     return true;
 }
 
-// stack: rows, root first
-static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double weight, err *e)
+// stack: rows, root first. cut: all stacks together have too many frames, so deep ones are cut.
+static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double weight, bool cut,
+                err *e)
 {
     uint32_t *leaf = NULL;
     int64_t *values = NULL;
@@ -267,9 +269,7 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
     if (!json_whole(weight, &value))
         return err_set(e, ERR_OUT_OF_RANGE, "weight %g does not fit 64 bits", weight);
     if (value == 0) return true;
-    size_t kept = depth;
-    if (depth > STACKS_DEPTH && stacks_are_deep(s, s->p->stack_location_count + (uint64_t)depth))
-        kept = STACKS_DEPTH;
+    size_t kept = cut ? MIN(depth, STACKS_DEPTH) : depth;
     size_t mark = kept < depth;
     losses_add(&s->p->losses, LOSS_STACK_DEPTH, mark);
     if (!stacks_sample(s, kept + mark, &leaf, &values, e)) return false;
@@ -277,6 +277,25 @@ static bool add(struct stacks *s, const uint32_t *stack, size_t depth, double we
     for (size_t i = 0; i < kept; i++)
         leaf[mark + i] = stack[kept - 1 - i];
     return !mark || stacks_frame(s, S(STACK_CUT_NAME), (str){0}, 0, &leaf[0], e);
+}
+
+// At most how many samples the events make, and how many frames these have.
+static uint64_t count_frames(const struct raw *p, size_t *samples)
+{
+    uint64_t frames = 0;
+    size_t depth = 0;
+    *samples = 0;
+    for (size_t i = 0; i < p->event_count; i++) {
+        bool passed = depth && i && p->events[i].at > p->events[i - 1].at;
+        frames += passed ? depth : 0;
+        *samples += passed;
+        if (p->events[i].open)
+            depth++;
+        else if (depth)
+            depth--;
+    }
+    *samples += depth > 0;
+    return frames + depth;
 }
 
 // Between two events passes time of the stack that is open. It is rounded at both ends and not as
@@ -289,6 +308,12 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
     uint32_t *open = ARENA_ARRAY(r->a, uint32_t, p->event_count);
     if (!stack || !open) return arena_fail(r->a, e);
     size_t depth = 0;
+    size_t samples = 0;
+    uint64_t frames = count_frames(p, &samples);
+    // The file is as large as all of its profiles.
+    bool cut = stacks_are_deep(s, r->frames_made + frames);
+    r->frames_made += cut ? 0 : frames;
+    if (!cut && !stacks_expect(s, samples, frames, e)) return false;
     double last = p->event_count ? p->events[0].at : 0;
     for (size_t i = 0; i < p->event_count; i++) {
         const struct event *event = &p->events[i];
@@ -298,7 +323,7 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
                            event->at, last);
         }
         double weight = nearbyint(event->at * scale) - nearbyint(last * scale);
-        if (depth && !add(s, stack, depth, weight, e)) return false;
+        if (depth && !add(s, stack, depth, weight, cut, e)) return false;
         last = event->at;
         if (event->open) {
             if (is_unknown(r, frame)) losses_add(&s->p->losses, LOSS_UNKNOWN_FRAME, 1);
@@ -312,7 +337,7 @@ static bool add_events(struct reader *r, struct stacks *s, const struct raw *p, 
     }
     losses_add(&s->p->losses, LOSS_UNCLOSED_FRAME, depth);
     double rest = nearbyint(p->end * scale) - nearbyint(last * scale);
-    return depth == 0 || rest <= 0 || add(s, stack, depth, rest, e);
+    return depth == 0 || rest <= 0 || add(s, stack, depth, rest, cut, e);
 }
 
 // The value of a weight. What rounding leaves over goes to the next weight, so that the sum is that
@@ -347,14 +372,14 @@ static bool add_samples(struct reader *r, struct stacks *s, struct raw *p, doubl
             if (!frame_row(r, s, p->frames[k], &p->frames[k], e)) return false;
         }
         double weight = take_weight(p->has_weights ? p->weights[i] : 1, scale, &carried);
-        if (!add(s, &p->frames[from], p->ends[i] - from, weight, e)) return false;
+        if (!add(s, &p->frames[from], p->ends[i] - from, weight, false, e)) return false;
     }
     for (size_t i = n; i < p->weight_count; i++) {
         uint32_t unknown = 0;
         double weight = take_weight(p->weights[i], scale, &carried);
         losses_add(&s->p->losses, LOSS_UNKNOWN_STACK, 1);
         if (!frame_row(r, s, (uint32_t)r->frame_count - 1, &unknown, e) ||
-            !add(s, &unknown, 1, weight, e)) {
+            !add(s, &unknown, 1, weight, false, e)) {
             return false;
         }
     }

@@ -3,6 +3,7 @@
 // speedscope's JSON: both types of profiles, units, order of fields, and faults.
 #include "base/buf.h"
 #include "decode/decode.h"
+#include "decode/stacks.h"
 #include "lib/test.h"
 
 #define HEAD "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"profiles\":["
@@ -210,6 +211,45 @@ static void deep_stacks_end_at_the_cap(void **state)
     arena_release(&a);
 }
 
+// Each profile has the text of all, so their frames are counted together.
+static void deep_stacks_of_several_profiles_are_cut_together(void **state)
+{
+    (void)state;
+    enum {
+        PROFILES = 3,
+        EVENTS = 3000
+    };
+    struct arena a;
+    struct buf text;
+    struct decoded d = {0};
+    uint64_t frames = 0;
+    int64_t sum = 0;
+    arena_init(&a, NULL, 256 << 20);
+    buf_init(&text, NULL, 2 << 20);
+    buf_z(&text, HEAD);
+    for (int k = 0; k < PROFILES; k++) {
+        buf_printf(&text, "%s{\"type\":\"evented\",\"unit\":\"none\",\"events\":[", k ? "," : "");
+        for (int i = 0; i < EVENTS; i++)
+            buf_printf(&text, "%s{\"type\":\"O\",\"at\":%d,\"frame\":0}", i ? "," : "", i);
+        buf_z(&text, "]}");
+    }
+    buf_z(&text, TAIL);
+    assert_ok(decode(&a, &text, &d, e));
+    assert_int_equal(d.count, PROFILES);
+    for (size_t k = 0; k < d.count; k++) {
+        const struct profile *p = &d.profiles[k];
+        frames += p->stack_location_count;
+        for (uint32_t i = 0; i < p->sample_count; i++)
+            sum += p->values[i];
+    }
+    // As decode/stacks.c says; all would have 13.5 million.
+    uint64_t cut = (uint64_t)PROFILES * EVENTS * (STACKS_DEPTH + 1);
+    assert_true(frames <= ((uint64_t)4 << 20) + 16 * (uint64_t)text.n + cut);
+    assert_int_equal(sum, PROFILES * (EVENTS - 1));
+    buf_release(&text);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +258,7 @@ int main(void)
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(another_schema_is_refused),
         cmocka_unit_test(deep_stacks_end_at_the_cap),
+        cmocka_unit_test(deep_stacks_of_several_profiles_are_cut_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
