@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/cli/cli_profiles.h"
 
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/utf8.h"
 #include "codec/compress.h"
 #include "codec/pb.h"
@@ -102,11 +104,31 @@ static bool is_same(const struct profiles_type *a, const struct profiles_type *b
     return str_eq(a->type, b->type) && str_eq(a->unit, b->unit) && str_eq(a->name, b->name);
 }
 
-static bool is_again(const struct profiles *p, size_t row)
+struct same_type {
+    const struct profiles *p;
+    const struct profiles_type *want;
+};
+
+static bool is_same_type(const void *ctx, uint32_t row)
 {
-    for (size_t i = 0; i < row; i++)
-        if (!p->types[i].again && is_same(&p->types[i], &p->types[row])) return true;
-    return false;
+    const struct same_type *same = ctx;
+    return is_same(same->want, &same->p->types[row]);
+}
+
+// Marks the rows that equal an earlier one. A file may have thousands of profiles.
+static bool mark_again(struct arena *a, struct profiles *p, err *e)
+{
+    struct map known;
+    bool ok = true;
+    map_init(&known, a->budget);
+    for (size_t i = 0; ok && i < p->count; i++) {
+        struct profiles_type *t = &p->types[i];
+        uint64_t hash = hash_table_and(hash_table_str(t->name), hash_table_str(t->type));
+        t->again = map_find(&known, hash, is_same_type, &(struct same_type){p, t}) != MAP_NONE;
+        ok = t->again || map_put(&known, hash, (uint32_t)i, e);
+    }
+    map_release(&known);
+    return ok;
 }
 
 static bool list_types(struct arena *a, struct profiles *p, const str *names, err *e)
@@ -126,10 +148,10 @@ static bool list_types(struct arena *a, struct profiles *p, const str *names, er
                                         .type = one->types[k].type,
                                         .unit = one->types[k].unit,
                                         .name = names ? names[i] : one->name};
-            t->again = is_again(p, p->count++);
+            p->count++;
         }
     }
-    return true;
+    return mark_again(a, p, e);
 }
 
 // Counts of samples of which the text or --sample-rate says how long one is get their time beside
