@@ -156,6 +156,17 @@ static str cgr_type_name(struct cgr *c, str event, size_t number)
     return str_make(name, n);
 }
 
+static str cgr_word(str *rest)
+{
+    *rest = str_trim(*rest);
+    size_t n = 0;
+    while (n < rest->n && rest->p[n] != ' ' && rest->p[n] != '\t')
+        n++;
+    str word = str_slice(*rest, 0, n);
+    *rest = str_slice(*rest, n, rest->n);
+    return word;
+}
+
 static bool cgr_events(struct cgr *c, str text, err *e)
 {
     static const struct {
@@ -171,9 +182,8 @@ static bool cgr_events(struct cgr *c, str text, err *e)
     if (c->event_count && str_eq(text, c->header)) return true;  // of another part
     if (c->event_count) return err_set(e, ERR_INVALID_ARGUMENT, "its parts have different events");
     c->header = text;
-    for (str rest = text; rest.n;) {
-        str one = str_split(rest, ' ', &rest);
-        if (one.n == 0) continue;
+    str rest = text;
+    for (str one = cgr_word(&rest); one.n; one = cgr_word(&rest)) {
         uint32_t n = c->event_count;
         if (n == EVENTS_MAX)
             return err_set(e, ERR_INVALID_ARGUMENT, "more than %d events", EVENTS_MAX);
@@ -209,17 +219,6 @@ static bool cgr_is_position(str s)
     if (str_is(s, "*")) return true;
     if (str_starts(s, S("+")) || str_starts(s, S("-"))) s = str_slice(s, 1, s.n);
     return cgr_number(s, &v);
-}
-
-static str cgr_word(str *rest)
-{
-    *rest = str_trim(*rest);
-    size_t n = 0;
-    while (n < rest->n && rest->p[n] != ' ' && rest->p[n] != '\t')
-        n++;
-    str word = str_slice(*rest, 0, n);
-    *rest = str_slice(*rest, n, rest->n);
-    return word;
 }
 
 // The values of a line; those that it lacks are 0. False if it is not such a line.
@@ -297,7 +296,10 @@ static bool cgr_spec(struct cgr *c, str key, str value, err *e)
         return cgr_name(c, &c->functions, value, &c->callee, e);
     }
     if (str_is(key, "calls")) {
-        c->call = c->has_callee;
+        // The next line has what the callee used, even if nothing says which function that is.
+        if (!c->has_callee) c->callee = (str){0};
+        graft_lose(&c->g, LOSS_UNKNOWN_FRAME, !c->has_callee);
+        c->call = true;
         return true;
     }
     if (!str_is(key, "fn")) return true;

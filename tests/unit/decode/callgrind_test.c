@@ -46,6 +46,9 @@ static const struct tool_case cases[] = {
     {HEAD "fn=f\n1 4\njump=3 9\n1\nsummary: 4\npart: 2\nevents: Ir\nfn=f\n1 5\nsummary: 5\n",
      IR "f=9"},
     {HEAD "fn=f\n1 4\r\n", IR "f=4"},
+    // Tabs between names of events, and a call of nobody, whose line is not of the caller itself.
+    {"events:\tIr\tDr\nfn=f\n1 4\t5\n", "instructions/count,dr/count: f=4,5"},
+    {HEAD "fn=f\n1 4\ncalls=1 9\n1 7\nfn=w\n9 7\n", IR "f=4 w=7 | unknown_frame=1"},
     {HEAD "fn=f\n1 4\nevents: Dr\n", "!line 8: its parts have different events"},
     {HEAD "fn=f\n1 9223372036854775807\n1 1\n", "!line 8: the values of a function"},
     {HEAD "fn=f\n1 -9223372036854775808\n", "!does not fit 64 bits"},
