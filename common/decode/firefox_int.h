@@ -58,6 +58,13 @@ struct fx_process {
     str cpu_unit;
     struct fx_libs libs;
     struct fx_tables shared;
+    bool has_threads;
+};
+
+// A profile that is a string of another.
+struct fx_text {
+    str text;
+    size_t parent;  // process
 };
 
 struct fx {
@@ -69,6 +76,9 @@ struct fx {
     struct fx_thread *threads;
     size_t thread_count;
     size_t thread_cap;
+    struct fx_text *texts;
+    size_t text_count;
+    size_t text_cap;
 };
 
 bool fx_read(struct fx *f, str bytes, err *e) MUST_CHECK;

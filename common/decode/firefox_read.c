@@ -249,14 +249,31 @@ static bool fx_thread(struct fx *f, size_t process, err *e)
     return t == JSON_OBJECT_END || json_broken(r, "a thread", e);
 }
 
+// A profile of another process in a text, as Firefox before 50 wrote it. Other texts say that there
+// is none.
+static bool fx_note_text(struct fx *f, size_t parent, str text, err *e)
+{
+    if (!str_starts(str_trim(text), S("{"))) return true;
+    if (!arena_grow(f->a, &f->texts, &f->text_cap, f->text_count + 1, sizeof *f->texts))
+        return arena_fail(f->a, e);
+    f->texts[f->text_count++] = (struct fx_text){text, parent};
+    return true;
+}
+
 static bool fx_threads(struct fx *f, size_t process, err *e)
 {
     bool in = false;
     if (!json_enter(&f->json, JSON_ARRAY, &in, e)) return false;
     if (!in) return true;
+    if (f->processes[process].has_threads)
+        return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: the threads are there twice",
+                       f->json.at);
     enum json_token t = json_next(&f->json);
-    for (; t == JSON_OBJECT; t = json_next(&f->json)) {
-        if (!fx_thread(f, process, e)) return err_wrap(e, "thread %zu", f->thread_count - 1);
+    for (; t == JSON_OBJECT || t == JSON_STRING; t = json_next(&f->json)) {
+        f->processes[process].has_threads = true;
+        if (t == JSON_STRING && !fx_note_text(f, process, f->json.text, e)) return false;
+        if (t == JSON_OBJECT && !fx_thread(f, process, e))
+            return err_wrap(e, "thread %zu", f->thread_count - 1);
     }
     return t == JSON_ARRAY_END || json_broken(&f->json, "a thread", e);
 }
@@ -325,53 +342,69 @@ static bool fx_begin(struct fx *f, size_t parent, size_t *process, err *e)
     return true;
 }
 
-// Within a list of processes, up to the beginning of one (*begun), or to the end of the list.
-static bool fx_in_list(struct fx *f, bool *begun, err *e)
+// Within the list of processes of one, up to the beginning of a process (*begun), or to the end.
+static bool fx_in_list(struct fx *f, size_t parent, bool *begun, err *e)
 {
     enum json_token t = JSON_NULL;
     // A process that could not be asked is a text or null.
-    while (t == JSON_NULL || t == JSON_STRING)
+    while (t == JSON_NULL || t == JSON_STRING) {
         t = json_next(&f->json);
+        if (t == JSON_STRING && !fx_note_text(f, parent, f->json.text, e)) return false;
+    }
     *begun = t == JSON_OBJECT;
     return *begun || t == JSON_ARRAY_END || json_broken(&f->json, "the profile of a process", e);
 }
 
-static bool fx_key(struct fx *f, size_t at, bool *wrapped, bool *in_list, err *e)
+static bool fx_key(struct fx *f, size_t at, size_t root, bool *wrapped, bool *in_list, err *e)
 {
     struct json_reader *r = &f->json;
     if (str_is(r->text, "processes")) return json_enter(r, JSON_ARRAY, in_list, e);
-    bool wraps = at == 0 && !*wrapped && str_is(r->text, "profile");
+    bool wraps = at == root && !*wrapped && str_is(r->text, "profile");
     return wraps ? json_enter(r, JSON_OBJECT, wrapped, e) : fx_field(f, at, e);
 }
 
-bool fx_read(struct fx *f, str bytes, err *e)
+static bool fx_read_text(struct fx *f, str bytes, size_t parent, err *e)
 {
+    size_t root = 0;
     size_t at = 0;         // the process that is read,
     bool in_list = false;  // or its list of processes
     bool wrapped = false;  // by the developer tools of Firefox before 80, as {"profile": {..}, ..}
     json_reader_init(&f->json, f->a, bytes);
     if (json_next(&f->json) != JSON_OBJECT) return json_broken(&f->json, "an object", e);
-    if (!fx_begin(f, SIZE_MAX, &at, e)) return false;
+    if (!fx_begin(f, parent, &root, e)) return false;
+    at = root;
     for (;;) {
         if (in_list) {
             bool begun = false;
-            if (!fx_in_list(f, &begun, e)) return false;
+            if (!fx_in_list(f, at, &begun, e)) return false;
             in_list = false;
             if (begun && !fx_begin(f, at, &at, e)) return false;
             continue;
         }
         enum json_token t = json_next(&f->json);
-        if (t == JSON_OBJECT_END && at == 0 && wrapped) {
+        if (t == JSON_OBJECT_END && at == root && wrapped) {
             wrapped = false;
+        } else if (t == JSON_OBJECT_END && at == root) {
+            break;
         } else if (t == JSON_OBJECT_END) {
             at = f->processes[at].parent;
-            if (at == SIZE_MAX) break;
             in_list = true;
         } else if (t != JSON_KEY) {
             return json_broken(&f->json, "a field", e);
-        } else if (!fx_key(f, at, &wrapped, &in_list, e)) {
+        } else if (!fx_key(f, at, root, &wrapped, &in_list, e)) {
             return false;
         }
     }
     return json_next(&f->json) == JSON_END || json_broken(&f->json, "one object", e);
+}
+
+// Texts that are found in texts come behind them. Each is shorter than the one that has it.
+bool fx_read(struct fx *f, str bytes, err *e)
+{
+    if (!fx_read_text(f, bytes, SIZE_MAX, e)) return false;
+    for (size_t i = 0; i < f->text_count; i++) {
+        if (!fx_read_text(f, f->texts[i].text, f->texts[i].parent, e))
+            return err_wrap(e, "profile %zu that is a text", i);
+    }
+    return true;
 }

@@ -34,6 +34,20 @@
     "\"end\":8192}]"
 
 static const struct tool_case cases[] = {
+    // Old ones have other processes as texts, among the threads or the processes; some are none.
+    {"{\"meta\":{\"interval\":2}," GECKO_LIBS ",\"threads\":[" GECKO_THREAD
+     ",\"{\\\"meta\\\":{\\\"interval\\\":1},\\\"threads\\\":[{\\\"name\\\":\\\"Content\\\","
+     "\\\"samples\\\":"
+     "{\\\"schema\\\":{\\\"stack\\\":0},\\\"data\\\":[[0],[0]]},\\\"stackTable\\\":{\\\"schema\\\":"
+     "{\\\"prefix\\\":0,\\\"frame\\\":1},\\\"data\\\":[[null,0]]},\\\"frameTable\\\":{"
+     "\\\"schema\\\":"
+     "{\\\"location\\\":0},\\\"data\\\":[[0]]},\\\"stringTable\\\":[\\\"g\\\"]}]}\"],"
+     "\"processes\":[null,\"not asked\"]}",
+     "samples/count,wall/nanoseconds: [thread=GeckoMain pid=3] main;f=2,4000000 "
+     "[thread=GeckoMain pid=3] main;f;xul!0x10=1,2000000 [thread=Content] g=2,2000000"},
+    {"{\"threads\":[" GECKO_THREAD ",\"{\\\"threads\\\":7\"]}", "!profile 0 that is a text"},
+    {"{\"threads\":[" GECKO_THREAD "],\"threads\":[" GECKO_THREAD "]}",
+     "!the threads are there twice"},
     {"{" META "," LIBS ",\"threads\":[" THREAD("a", SAMPLES("1,2,1", ""), OWN) "]}",
      "samples/count,wall/nanoseconds: [thread=a pid=7] main;work=2,4000000 [thread=a pid=7] "
      "main;libc.so.6!0x40=1,2000000"},
