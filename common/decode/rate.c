@@ -35,7 +35,11 @@ static bool take_number(str *s, double *v)
     str rest = str_slice(*s, n, s->n);
     size_t size = json_number_size(rest);
     if (n == 0 || size == 0 || !json_double(str_slice(rest, 0, size), v)) return false;
-    *s = str_trim(str_slice(rest, size, rest.n));
+    rest = str_slice(rest, size, rest.n);
+    // "1,000" and "1_000" are not 1.
+    if (rest.n > 1 && str_find(S(",_'"), rest.p[0]) < 3 && rest.p[1] >= '0' && rest.p[1] <= '9')
+        return false;
+    *s = str_trim(rest);
     return *v > 0;
 }
 
