@@ -58,6 +58,7 @@ struct perf {
     struct rate command;  // the rate in the command line of perf record
     str first_odd;        // the first line that is neither a head nor a frame, and its number
     size_t first_odd_number;
+    uint64_t bad_lines;
     uint64_t samples;
     // the current sample
     bool open;
@@ -486,8 +487,12 @@ static bool add_line_of_frame(struct perf *p, const struct perf_frame_text *f, b
     return add_frame(p, f, e);
 }
 
+// A line that is neither a head nor a frame. Others that perf prints are indented, or a record, or
+// have the code (--fields srccode); what is left may have been the head of a sample.
 static void note_odd(struct perf *p, str line, size_t number)
 {
+    bool known = str_find(S(" \t|"), line.p[0]) < 3 || str_contains(line, S("PERF_RECORD_"));
+    p->bad_lines += !known;
     if (p->first_odd_number) return;
     p->first_odd = line;
     p->first_odd_number = number;
@@ -564,6 +569,7 @@ static bool finish_all(struct perf *p, struct decoded *out, err *e)
     for (size_t i = 0; i < p->series_count; i++) {
         if (!finish_series(p, p->series[i], &all[i], e)) return false;
     }
+    losses_add(&all[0].losses, LOSS_BAD_LINE, p->bad_lines);
     *out = (struct decoded){all, p->series_count};
     return true;
 }

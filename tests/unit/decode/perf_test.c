@@ -317,6 +317,22 @@ static void a_rate_that_is_asked_for_counts_more_than_the_text(void **state)
     arena_release(&a);
 }
 
+// What may have been the head of a sample is told; what perf prints besides is not.
+static void lines_that_are_no_part_of_a_sample_are_counted(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(decode(&a,
+                     S(CLOCK FRAME "  a.c:3\n|3 f();\nshop 7\x01 12.5 cpu\n" FRAME
+                                   "shop 77 12.5: PERF_RECORD_LOST lost 12\n# x\ngarbage\n"),
+                     &d, e));
+    assert_int_equal(d.profiles->losses.count[LOSS_BAD_LINE], 2);
+    assert_int_equal(d.profiles->values[0], 1);
+    arena_release(&a);
+}
+
 static void a_period_beyond_64_bits_is_refused(void **state)
 {
     (void)state;
@@ -452,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_script_is_told_by_its_first_sample),
         cmocka_unit_test(each_event_has_its_profile_and_its_values),
         cmocka_unit_test(a_rate_that_is_asked_for_counts_more_than_the_text),
+        cmocka_unit_test(lines_that_are_no_part_of_a_sample_are_counted),
         cmocka_unit_test(a_period_beyond_64_bits_is_refused),
         cmocka_unit_test(a_text_without_samples_is_refused_with_its_first_odd_line),
         cmocka_unit_test(more_events_than_perf_has_are_refused),
