@@ -124,6 +124,7 @@ static void release(struct ingester *in)
 
 // A store takes that long for an object, with some of its bad moments.
 #define PUT_MARGIN_NS (1 * NS_PER_S)
+#define LOG_BESIDES   (1 << 20)
 
 // A push waits in the log for log_linger and a creation. Known only where both services run in one
 // process.
@@ -148,6 +149,20 @@ static bool no_store_for_log(err *e)
                    "storage.dir");
 }
 
+// A log on disk takes its buffers out of memory_limit when it opens, and its tables besides: with
+// less the process could not start.
+static bool check_buffers(const struct config *config, const struct ingester_config *c, err *e)
+{
+    const struct server_settings *s = config_section(config, "server");
+    if (is_in_store(c)) return true;
+    if (c->log_memory < s->memory_limit && s->memory_limit - c->log_memory >= LOG_BESIDES)
+        return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "server.memory_limit is %llu bytes, but must be at least 1 MiB more than "
+                   "ingester.log_memory, which is %llu bytes: the log takes its buffers out of it",
+                   (unsigned long long)s->memory_limit, (unsigned long long)c->log_memory);
+}
+
 // A log that grew up to the reserve must open again after a crash. RocksDB may be writing its
 // buffers to the disk when pushes are refused, and writes them once more when it opens: twice
 // log_memory.
@@ -155,7 +170,7 @@ static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
     assert(c->stream_settle > (int64_t)STREAMS_SHARED_NS);  // its row has a bound
-    if (!check_linger(config, c, e)) return false;
+    if (!check_linger(config, c, e) || !check_buffers(config, c, e)) return false;
     int64_t ignored = 0;
     bool all_in_one =
         config_other_duration(config, S("distributor"), S("append_timeout"), &ignored);

@@ -139,6 +139,20 @@ def test_a_log_in_a_store_needs_a_store():
         assert checked.returncode == code and (code == 0 or "there is no object store" in checked.stderr), checked
 
 
+@pytest.mark.parametrize("program", ["flametree", "flametree-ingester"])
+def test_check_config_says_of_memory_for_the_log_what_a_start_says(program, tmp_path):
+    own = ["--server.data_dir", str(tmp_path / "data"), "--server.listen", "127.0.0.1:0", "--internal.listen", "127.0.0.1:0"]
+    for limit, log in (("32MiB", "64MiB"), ("64MiB", "64MiB"), ("1GiB", "1048575KiB")):
+        flags = ["--server.memory_limit", limit, "--ingester.log_memory", log, "--ingester.disk_reserve=0", *own]
+        checked, started = (subprocess.run([os.path.join(BIN, program), *more, *flags], capture_output=True, text=True, timeout=60, env=ALONE) for more in (["--check-config"], []))
+        assert (checked.returncode, started.returncode) == (2, 2) and checked.stderr == started.stderr, (checked, started)
+        assert "server.memory_limit is" in checked.stderr and "ingester.log_memory, which is" in checked.stderr
+    assert not (tmp_path / "data").exists(), "nothing was begun"
+    least = Flametree("--server.memory_limit=33MiB", "--ingester.log_memory=32MiB", "--ingester.disk_reserve=0", "--internal.listen=127.0.0.1:0", program=program)
+    with least:
+        assert least.ports["public"]
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:4040", ":4040", "[::1]:0", "[::]:4040", "host_a.example-1.com:65535", "unix:/run/flametree.sock"])
 def test_check_config_takes_addresses(address):
     for key, other in (("--server.listen", "--internal.listen"), ("--internal.listen", "--server.listen")):
