@@ -109,6 +109,9 @@ void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, v
 void router_add_http(struct router *r, const struct http_route *rows, size_t n, void *service,
                      struct lane *const lanes[RANK_COUNT]);
 
+// Whether a path has rows, of whatever verb.
+bool router_has(const struct router *r, str path);
+
 // A line for each row: verbs, path ("*" after a prefix) and the tenants whose data it shows.
 void router_print(const struct router *r, struct buf *out);
 

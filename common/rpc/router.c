@@ -95,6 +95,14 @@ static size_t fit(const struct row *row, str path)
     return row->prefix && str_starts(path, row->path) ? row->path.n + 1 : 0;
 }
 
+bool router_has(const struct router *r, str path)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (fit(&r->rows[i], path) > 0) return true;
+    }
+    return false;
+}
+
 // The row for path and verb. *path_known: the path has rows, but none for this verb.
 static const struct row *find_row(const struct router *r, const struct http_exchange *x, str path,
                                   bool *path_known)

@@ -6,19 +6,23 @@
 // answer from the loop, without a lane, a lock or memory, says so and nothing else.
 #include "service/program.h"
 
-static struct router *router_of(struct front *f)
+static struct router *router_of(const struct front *f)
 {
     // Acquire: a thread that sees the router sees its tables and the services behind it.
     return atomic_load_explicit(&f->router, memory_order_acquire);
 }
 
 // The path without the prefix of server.path_prefix. A path that has none is as it is: who reaches
-// this process without the proxy needs no prefix.
+// this process without the proxy needs no prefix. An address of ours may itself begin with the
+// prefix, as /pyroscope/render does with /pyroscope: it is meant if nothing of ours is below.
 static str path_within(const struct front *f, str path)
 {
     if (f->prefix.n == 0 || !str_starts(path, f->prefix)) return path;
     str rest = str_slice(path, f->prefix.n, path.n);
-    return rest.n == 0 || rest.p[0] == '/' ? rest : path;
+    if (rest.n == 0) return rest;
+    if (rest.p[0] != '/') return path;
+    const struct router *r = router_of(f);
+    return r && !router_has(r, rest) && router_has(r, path) ? path : rest;
 }
 
 // The page asks for its parts beside itself, so its path has to end with the '/'.

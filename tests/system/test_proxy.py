@@ -152,6 +152,26 @@ def test_what_only_begins_like_the_prefix_is_not_there(below):
         s.call("GET", path).expect(404)
 
 
+@pytest.mark.parametrize("prefix", ["/pyroscope", "/api", "/compactor", "/querier.v1.QuerierService"])
+def test_a_prefix_hides_no_address_that_begins_like_it(prefix):
+    with Flametree("--server.path_prefix", prefix) as f:
+        s = Server(f.url, strict=True)
+        service = unique()
+        s.send(("main;work", 12), service=service)
+        routes = [line.split()[:2] for line in s.call("GET", "/routes").expect(200).text.splitlines()]
+        paths = [path for verbs, path in routes if path.startswith(prefix + "/") and "GET" in verbs]
+        for path in paths:
+            direct, below = s.call("GET", path), s.call("GET", prefix + path)
+            assert direct.status == below.status and direct.headers.get("Content-Type") == below.headers.get("Content-Type"), (path, direct, below)
+        assert not paths or any(s.call("GET", path).status != 404 for path in paths)
+        assert s.stacks(service) == {"main;work": 12}
+        for base in ("", prefix):
+            render = "/pyroscope/render?from=now-15m&query=%s%%7Bservice_name%%3D%%22%s%%22%%7D" % (CPU, service)
+            assert s.call("GET", base + render).expect(200).json()["flamebearer"]["numTicks"] == 12
+        assert s.call("GET", prefix).expect(308).headers["Location"] == prefix + "/"
+        s.call("GET", prefix + "/", headers={"Accept": "text/html"}).expect(200, "<html")
+
+
 def test_the_client_takes_an_address_with_a_path(below, tmp_path):
     service = unique()
     (tmp_path / "p").write_bytes(Pprof(("main;work", 12)).encode())
