@@ -66,8 +66,9 @@ export function riseWords(part: number | null): string {
 
 export function percent(share: number): string {
   if (share === 0) return '0 %';
-  if (share < 0.0001) return '<0.01 %';
-  return `${(share * 100).toFixed(share >= 0.09995 ? 1 : 2)} %`;
+  const size = Math.abs(share);
+  if (size < 0.0001) return '<0.01 %';
+  return `${(share * 100).toFixed(size >= 0.09995 ? 1 : 2)} %`;
 }
 
 /** A change of share in percentage points, with a real minus sign. */

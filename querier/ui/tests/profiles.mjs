@@ -41,6 +41,12 @@ export function encodeLevels(stacks) {
 export function encodeResponse({ names, levels }) {
   const varint = (n) => {
     const out = [];
+    if (n < 0) { // ten bytes, as of any int64 below zero
+      for (let b = BigInt.asUintN(64, BigInt(n)); ; b >>= 7n) {
+        if (b < 128n) return Buffer.from([...out, Number(b)]);
+        out.push(Number(b & 127n) | 128);
+      }
+    }
     let v = n;
     for (; v > 127; v = Math.floor(v / 128)) out.push((v % 128) | 128);
     return Buffer.from([...out, v]);

@@ -2,12 +2,14 @@
 import { expect, test } from '@playwright/test';
 import { contrast } from './contrast';
 import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
+import { leavesOut, type Exactness } from '../src/api/client';
 import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest } from '../src/api/wire';
 import { choose } from '../src/choice';
 import { PALETTES } from '../src/flame/colors';
 import { firstBeyond, pick } from '../src/flame/draw';
-import { buildFlame, findFrame, frameKey, heaviestChild, levelOf, nameOf, pathTo, type Flame } from '../src/flame/model';
+import { buildFlame, findFrame, frameKey, heaviestChild, levelOf, nameOf, pathTo, totalOf, type Flame } from '../src/flame/model';
 import { origin, shorter } from '../src/flame/names';
+import { folded } from '../src/flame/stacks';
 import { digits, exact, percent, plural, points, times, value } from '../src/format';
 import { fromLegacy, isGauge, nameTypes, preferredType, typeName, unitOf } from '../src/ptype';
 import { filtersOf, parseQuery, queryText, selector, serviceOf, splitSpans, withFilter, withService } from '../src/query';
@@ -130,6 +132,38 @@ test('names that are not ASCII and values beyond 32 bits survive', () => {
   const f = buildFlame(wire([['größe;日本語', 2 ** 45], ['x'.repeat(200), 3]]));
   expect(f.names).toEqual(['total', 'größe', 'x'.repeat(200), '日本語'].sort((a, b) => f.names.indexOf(a) - f.names.indexOf(b)));
   expect(f.total[0]).toBe(2 ** 45 + 3);
+});
+
+// As the server draws main;a 1000, main;b -400, main;a;x 200, other -100: what is below zero has no width.
+const BELOW = {
+  names: ['total', 'other', 'main', 'b', 'a', 'x'],
+  levels: [[0, 700, 0, 0], [0, 700, 0, 2, 0, 0, -100, 1], [0, 700, 1000, 4, 0, 0, -400, 3], [700, 0, 200, 5]],
+};
+
+test('values below zero are read as they are, to the unit', () => {
+  const f = buildFlame(readGraphResponse(new Uint8Array(encodeResponse(BELOW))));
+  expect([...f.name.keys()].map((i) => [nameOf(f, i), f.total[i], f.self[i]])).toEqual([
+    ['total', 700, 0], ['main', 700, 0], ['other', 0, -100], ['a', 700, 1000], ['b', 0, -400], ['x', 0, 200],
+  ]);
+  expect(totalOf(f)).toBe(700);
+  expect(folded(f).trim().split('\n').sort()).toEqual(['main;a 1000', 'main;a;x 200', 'main;b -400', 'other -100']);
+  for (const v of [-1, -127, -128, -(2 ** 31), -Number.MAX_SAFE_INTEGER, -(2 ** 63)]) {
+    const g = buildFlame(readGraphResponse(new Uint8Array(encodeResponse({ names: ['total', 'x'], levels: [[0, 0, 0, 0], [0, 0, v, 1]] }))));
+    expect([g.self[1], totalOf(g)]).toEqual([v, v]);
+  }
+});
+
+test('a table asks the server where a picture has no room for what is below zero', () => {
+  const none = { frames: null } as Exactness, picture = (graph: unknown, compared = false) => buildFlame(readGraphResponse(new Uint8Array(encodeResponse(graph as never))), compared);
+  expect(leavesOut(none, picture(BELOW))).toBe(true);
+  expect(leavesOut(none, picture({ names: ['total', 'sums to 0'], levels: [[0, 5, 5, 0], [5, 0, 0, 1]] }))).toBe(true);
+  expect(leavesOut(none, picture({ names: ['total', 'x'], levels: [[0, 5, 0, 0, 4, 0, 0], [0, 5, 5, 0, 4, -4, 1]] }, true))).toBe(true);
+  expect(leavesOut(none, picture(encodeLevels(STACKS)))).toBe(false);
+  expect(leavesOut(none)).toBe(false);
+});
+
+test('shares below zero are written as those above', () => {
+  expect([-0.5, -1.5, -0.0123, -0.00001, 0, 0.5].map(percent)).toEqual(['-50.0 %', '-150.0 %', '-1.23 %', '<0.01 %', '0 %', '50.0 %']);
 });
 
 test('no bytes hang or crash the reader: they are read or refused', () => {

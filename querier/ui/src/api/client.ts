@@ -2,6 +2,7 @@
 import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
 import { learn } from '../flame/names';
 import { SERVICE } from '../query';
+import type { Flame } from '../flame/model';
 import type { Buckets, Point } from '../series';
 
 /** A refused or failed call, in the server's words. */
@@ -124,8 +125,9 @@ export function readFrames(text: string | null): Frames | null {
   const found = /^sent=(\d+); *all=(\d+); *share=([\d.]+)$/.exec(text ?? '');
   return found && { sent: Number(found[1]), all: Number(found[2]), share: Number(found[3]) };
 }
-/** Does the answer leave frames out? */
-export const leavesOut = ({ frames }: Exactness): boolean => frames !== null && frames.sent < frames.all;
+/** Does the answer leave frames out, or the picture parts of them, as bars have no width below zero? */
+export const leavesOut = ({ frames }: Exactness, flame?: Flame): boolean =>
+  (frames !== null && frames.sent < frames.all) || !!flame?.w.some((w, i) => !w || flame.self[i] < 0 || flame.right!?.self[i] < 0);
 
 function readExactness(h: Headers): Exactness {
   return {

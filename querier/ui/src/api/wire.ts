@@ -80,19 +80,24 @@ export function writeDiffRequest(left: MergeRequest, right: MergeRequest): Uint8
   return Uint8Array.from(out.bytes);
 }
 
-const utf8 = new TextDecoder();
+const utf8 = new TextDecoder(), EARLY = 'The flame graph ends too early.';
 
 /** Walks over one message at a time; what does not fit in the bytes given is an error, never a loop or a hole. */
 class Reader {
   constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
 
-  /** Up to 2^53 a double is exact; beyond (104 days of one core in ns) it keeps 15 digits. */
+  /**
+   * Up to 2^53 a double is exact; beyond (104 days of one core in ns) it keeps 15 digits. What is below zero has a tenth
+   * byte, and is read from the bits that are not set, to be as exact.
+   */
   varint(): number {
-    let v = 0, scale = 1, b: number;
+    let v = 0, unset = 0, scale = 1, b: number;
     do {
-      if (this.at >= this.end || scale > 2 ** 63) throw new Error('The flame graph ends too early.');
+      if (this.at >= this.end || scale > 2 ** 63) throw new Error(EARLY);
       b = this.bytes[this.at++];
+      if (scale === 2 ** 63 && b === 1) return -1 - unset;
       v += (b & 127) * scale;
+      unset += (~b & 127) * scale;
       scale *= 128;
     } while (b > 127);
     return v;
@@ -100,7 +105,7 @@ class Reader {
 
   message(): Reader {
     const size = this.varint();
-    if (size > this.end - this.at) throw new Error('The flame graph ends too early.');
+    if (size < 0 || size > this.end - this.at) throw new Error(EARLY);
     const inner = new Reader(this.bytes, this.at, this.at + size);
     this.at += size;
     return inner;
@@ -138,26 +143,27 @@ const READABLE = (100 << 3) | 2, INDEX = 1 << 3;
 /** The bytes of a message. */
 const bytesOf = (r: Reader): Uint8Array<ArrayBuffer> => r.bytes.slice(r.at, r.end) as Uint8Array<ArrayBuffer>;
 
-/** Walks over the fields of a message; what `field` does not take is stepped over. */
-function each(r: Reader, field: (tag: number) => boolean): void {
+/** What reads each field of a message, by its tag: the bytes of a part, or from where its number begins. */
+interface Fields { [tag: number]: (r: Reader) => void }
+
+/** Walks over the fields of a message; what nobody reads is stepped over. */
+function each(r: Reader, fields: Fields): void {
   while (r.at < r.end) {
-    const tag = r.varint();
-    if (!field(tag)) r.skip(tag & 7);
+    const tag = r.varint(), read = fields[tag];
+    if (read) read(tag & 2 ? r.message() : r);
+    else r.skip(tag & 7);
   }
 }
 
 /** Response { pprof 5 }, PprofProfile { profile 1 }: the profile as it is, nothing where nothing was found. */
 export function readProfileResponse(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   let profile: Uint8Array<ArrayBuffer> = new Uint8Array(0);
-  const response = new Reader(bytes, 0, bytes.length);
-  each(response, (tag) => {
-    if (tag !== FIELD_5) return false;
-    const inner = response.message();
-    each(inner, (t) => {
-      if (t === FIELD_1) profile = bytesOf(inner.message());
-      return t === FIELD_1;
-    });
-    return true;
+  each(new Reader(bytes, 0, bytes.length), {
+    [FIELD_5]: (inner) => each(inner, {
+      [FIELD_1]: (r) => {
+        profile = bytesOf(r);
+      },
+    }),
   });
   return profile;
 }
@@ -168,34 +174,28 @@ export function readProfileResponse(bytes: Uint8Array): Uint8Array<ArrayBuffer> 
  */
 export function readGraphResponse(bytes: Uint8Array): WireGraph {
   const graph: WireGraph = { names: [], levels: [], readable: [] };
-  const readable = (r: Reader) => {
+  const readable = (part: Reader) => {
     let index = 0, text = '';
-    each(r, (tag) => {
-      if (tag === INDEX) index = r.varint();
-      else if (tag === FIELD_2) text = r.message().text();
-      return tag === INDEX || tag === FIELD_2;
+    each(part, {
+      [INDEX]: (r) => {
+        index = r.varint();
+      },
+      [FIELD_2]: (r) => {
+        text = r.text();
+      },
     });
     graph.readable.push([index, text]);
   };
-  const level = (r: Reader) => {
+  const level = (part: Reader) => {
     let values: Float64Array = new Float64Array(0);
-    each(r, (tag) => {
-      if (tag === FIELD_1) values = r.message().packed();
-      return tag === FIELD_1;
+    each(part, {
+      [FIELD_1]: (r) => {
+        values = r.packed();
+      },
     });
     graph.levels.push(values);
   };
-  const flamegraph = (r: Reader) =>
-    each(r, (tag) => {
-      if (tag === FIELD_1) graph.names.push(r.message().text());
-      else if (tag === FIELD_2) level(r.message());
-      else if (tag === READABLE) readable(r.message());
-      return tag === FIELD_1 || tag === FIELD_2 || tag === READABLE;
-    });
-  const response = new Reader(bytes, 0, bytes.length);
-  each(response, (tag) => {
-    if (tag === FIELD_1) flamegraph(response.message());
-    return tag === FIELD_1;
-  });
+  const name = (r: Reader) => graph.names.push(r.text());
+  each(new Reader(bytes, 0, bytes.length), { [FIELD_1]: (r) => each(r, { [FIELD_1]: name, [FIELD_2]: level, [READABLE]: readable }) });
   return graph;
 }

@@ -147,6 +147,9 @@ export function below(f: Flame, frame: number, each: (frame: number) => void): v
   }
 }
 
+/** No bar is narrower than nothing, but what frames have for themselves adds up to any total. */
+export const totalOf = (f: Flame): number => f.total[ROOT] || f.self.reduce((sum, v) => sum + v);
+
 /** Share of a part in the whole, 0 where there is no whole. */
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0);
 

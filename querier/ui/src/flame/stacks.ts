@@ -124,7 +124,7 @@ export function folded(f: Flame): string {
   const path: string[] = [], lines: string[] = [];
   walk(f, ROOT, (i) => {
     if (i !== ROOT) path.push(f.names[f.name[i]].replaceAll(';', ':'));
-    if (f.self[i] > 0 && path.length > 0) lines.push(`${path.join(';')} ${f.self[i]}`);
+    if (f.self[i] && path.length > 0) lines.push(`${path.join(';')} ${f.self[i]}`);
   }, () => path.pop());
   return lines.join('\n') + (lines.length > 0 ? '\n' : '');
 }

@@ -3,7 +3,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { address, go } from '../address';
 import { ask, functionsOf, readMaxNodes, type Answer } from '../answer';
 import { stats } from '../api/client';
-import { ROOT } from '../flame/model';
+import { totalOf } from '../flame/model';
 import { parseQuery, queryText, selector, splitSpans, type Query } from '../query';
 import { isGauge, rateOf, typeName, valueWriter } from '../ptype';
 import { clock, type Range } from '../time';
@@ -29,7 +29,7 @@ export function FlamePage({ known, choice, query, range, period, again, refresh 
   const graph = useLoad<Answer>(question, again, (signal) => ask(question!, query!, range(), nodes, within, signal));
 
   const answer = graph.data, current = answer !== null && answer.question === question;
-  const empty = answer !== null && answer.flame.total[ROOT] === 0;
+  const empty = answer !== null && totalOf(answer.flame) === 0 && answer.flame.count < 2;
   const none = choice.kind === 'nothing' || (current && empty);
   const past = useLoad(none ? 'stats' : null, again, stats);
   const nothingYet = none && past.data?.ingested === false;
@@ -96,7 +96,7 @@ function ProfileCard({ aged, answer, failed, retry }: CardProps) {
       {failed && <Banner error={failed} kept={`shown is the answer of ${clock(answer.at)}`} retry={retry} />}
       <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost} exactness={answer.exactness} functions={functions}>
         <h1 id="what">{typeName(type)}</h1>
-        <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
+        <span class="total num"><b>{valueWriter(type)(totalOf(flame))}</b> total</span>
         {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}
         <Download flame={flame} type={type} exactness={answer.exactness} asked={[answer]} answer={answer} functions={functions} />
       </Workbench>

@@ -3,7 +3,7 @@ import { address } from '../address';
 import { mergeRequest, type Answer } from '../answer';
 import { leavesOut, profile, type Exactness, type NamedRow } from '../api/client';
 import type { Flame } from '../flame/model';
-import { ROOT } from '../flame/model';
+import { ROOT, totalOf } from '../flame/model';
 import { pngOf, svgOf } from '../flame/print';
 import { json, matchText, summary, type Fact } from '../flame/report';
 import { folded, namedRows } from '../flame/stacks';
@@ -42,7 +42,7 @@ function makers({ flame, type, exactness, asked, answer, functions }: Props) {
   const [{ query, range }] = asked, { search, from, until, show, fn, frames } = address.value, write = valueWriter(type);
   const compared = flame.right !== null, service = serviceOf(query);
   const title = `${compared ? 'Change of ' : ''}${typeName(type)}${service ? ` of ${service}` : ''}`;
-  const totals = [flame.total[ROOT], ...(flame.right ? [flame.right.total[ROOT]] : [])].map(write);
+  const totals = [totalOf(flame), ...(flame.right ? [flame.right.total[ROOT]] : [])].map(write);
   const file = (ending: string) => [compared ? 'change' : '', service ?? 'profile', typeName(type), new Date(range.end).toISOString().slice(0, 19)]
     .filter(Boolean).join('-').replace(/[^\p{L}\p{N}.-]+/gu, '_') + ending;
   const path = answer?.path.join(' › ') ?? '';
@@ -66,7 +66,7 @@ function makers({ flame, type, exactness, asked, answer, functions }: Props) {
   ];
   /** The lists are of all functions, of which the frames on screen may be a part. */
   const words = async () => {
-    const all = leavesOut(exactness) && (frames === 'all' || frames === 'repeats');
+    const all = leavesOut(exactness, flame) && (frames === 'all' || frames === 'repeats');
     return summary(flame, all ? await functions(AbortSignal.timeout(PATIENCE_MS)) : namedRows(flame), type, title, facts(), search);
   };
   const withWords = (use: (text: string) => void) => void words().then(use, (e: Error) => say(`The functions did not load: ${e.message}`));

@@ -58,7 +58,7 @@ const exactly = (name: string): string => `^${name.replace(/[\\^$.*+?()[\]{}|]/g
 
 /** The table's rows: counted in the picture if that has all frames, else the server's. */
 function useFunctions(flame: Flame, exactness: Exactness, ask: Props['functions'], wanted: boolean, hidden: boolean, about: string) {
-  const partly = leavesOut(exactness), counted = useMemo(() => namedRows(flame), [flame]), asked = useRef(0), last = useRef<Props['functions'] | null>(null);
+  const partly = leavesOut(exactness, flame), counted = useMemo(() => namedRows(flame), [flame]), asked = useRef(0), last = useRef<Props['functions'] | null>(null);
   if (last.current !== ask) asked.current++;
   last.current = ask;
   const all = useLoad(partly && wanted && !hidden ? `${asked.current}` : null, 0, async (signal) => ({ about, ask, rows: await ask(signal) }));
