@@ -39,6 +39,7 @@ struct cli {
     struct loop *loop;
     struct client *client;
     char hint[CLI_HINT_MAX];        // advice on the error, or empty
+    bool frames_cut;                // an answer had not all frames (Flametree-Frames)
     char incomplete[CLI_HINT_MAX];  // parts that the last answer lacks (Flametree-Exact), or empty
 };
 

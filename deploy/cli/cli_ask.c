@@ -455,11 +455,24 @@ static bool check_type(struct cli *c, struct cli_call *call, const char *method,
                    piece.n ? ": " : "", STR(piece));
 }
 
+// sent=N; all=N; share=F: of a server that says how many frames it left out.
+static void note_frames(struct cli *c, str frames)
+{
+    uint64_t sent = 0;
+    uint64_t all = 0;
+    str first = str_trim(str_split(frames, ';', &frames));
+    str second = str_trim(str_split(frames, ';', &frames));
+    c->frames_cut |= str_starts(first, S("sent=")) && str_starts(second, S("all=")) &&
+                     str_u64(str_slice(first, strlen("sent="), first.n), &sent) &&
+                     str_u64(str_slice(second, strlen("all="), second.n), &all) && sent < all;
+}
+
 // Notes what the answer lacks, and says it, unless something else of the command does. The two
 // answers of a comparison mostly lack the same: it is said once.
 static void note_incomplete(struct cli *c, const struct cli_call *call)
 {
     str exact = http_headers_get(&call->http.answer_headers, "flametree-exact");
+    note_frames(c, http_headers_get(&call->http.answer_headers, "flametree-frames"));
     char before[sizeof c->incomplete];
     memcpy(before, c->incomplete, sizeof before);
     c->incomplete[0] = 0;

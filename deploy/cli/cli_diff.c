@@ -311,7 +311,8 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
 // Shares are quotients: what differs by less than this is as large as the limit, not above it.
 #define POINT_LEAST 1e-9
 
-static bool check_limit(const struct diff *d, double limit, int *status, err *e)
+static bool check_limit(const struct cli *c, const struct diff *d, double limit, int *status,
+                        err *e)
 {
     for (size_t i = 0; i < 2; i++) {
         if (d->total[i] > 0) continue;
@@ -320,6 +321,13 @@ static bool check_limit(const struct diff *d, double limit, int *status, err *e)
                        "could compare",
                        i ? "comparison" : "baseline", (long long)d->total[i]);
     }
+    // What was left out of one side looks like a change, and what was left out of both is in no
+    // row.
+    if (c->frames_cut)
+        return err_set(
+            e, ERR_FAILED_PRECONDITION,
+            "the answers lack frames, so --fail-above cannot compare all functions: use a "
+            "larger --max-nodes, or narrow the query");
     const struct diff_row *worst = NULL;
     double worst_most = 0;
     enum part part = PART_SELF;
@@ -382,5 +390,5 @@ bool cli_diff(struct cli *c, int *status, err *e)
     }
     bool ok = cli_write(c, &b, e);
     buf_release(&b);
-    return ok && (!cli_args_has(&c->args, OPT_FAIL_ABOVE) || check_limit(&d, limit, status, e));
+    return ok && (!cli_args_has(&c->args, OPT_FAIL_ABOVE) || check_limit(c, &d, limit, status, e));
 }

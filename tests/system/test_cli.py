@@ -484,6 +484,10 @@ def test_diff_finds_and_refuses_a_function_that_grew_only_in_what_it_calls(url, 
     ok("diff", *reversed(sides), "--fail-above", "44", url=url)
     assert "most of all idle: self +44.00 pp" in fails(4, "diff", *reversed(sides), "--fail-above", "43.9", "--format", "json", url=url)
     assert "not a number" in fails(2, "diff", *sides, "--fail-above", "-1", url=url)
+    for limit in ("10", "100"):  # "other" is no function, and whether one is in it nobody knows
+        said = fails(1, "diff", *sides, "--fail-above", limit, "--max-nodes", "1", url=url)
+        assert "the answers lack frames" in said and "--max-nodes" in said, said
+    ok("diff", *sides, "--max-nodes", "1", url=url)
 
 
 def test_every_stack_is_shown_of_less_than_nothing(url, tmp_path):
