@@ -1,4 +1,5 @@
 """A process from start to stop: settings, readiness, the data directory, reload, drain, protocols of the port."""
+import glob
 import json
 import os
 import re
@@ -434,3 +435,20 @@ def test_time_is_wall_clock(s):
     stats = s.ok("SelectMergeStacktraces", profileTypeID="process_cpu:cpu:nanoseconds:cpu:nanoseconds", labelSelector='{service_name="%s"}' % service,
                  start=before // 10**6, end=after // 10**6 + 1)
     assert stats["flamegraph"]["total"] == "1"
+
+
+def test_counters_of_refusals_exist_with_0_for_every_reason_that_the_code_has():
+    """A counter that is born with 1 never rose, as Prometheus sees it."""
+    top = os.path.join(os.path.dirname(__file__), "../../common")
+    source = "".join(open(path).read() for room in ("net", "rpc") for path in sorted(glob.glob(os.path.join(top, room, "*.c"))))
+    refusal = r'(?:refuse|refuse_plainly|exchange_refuse|exchange_reject|end_session)\([^;]*?"([a-z_]+)"(?: : "([a-z_]+)")?\);'
+    found = {
+        ("flametree_net_refused_total", "reason"): re.findall(refusal, source) + re.findall(r'net_refused, S\("([a-z_]+)"\)', source) + re.findall(r'\{"(flood_[a-z_]+)", \d+\}', source),
+        ("flametree_net_timeouts_total", "kind"): re.findall(r'conn_timed_out\([^")]*"([a-z]+)"(?: : "([a-z]+)")?\)', source),
+        ("flametree_rpc_foreign_requests_total", "header"): re.findall(r'rpc_foreign, S\("([a-z-]+)"\)', source),
+    }
+    with Flametree() as f:
+        for (metric, label), values in found.items():
+            names = {name for value in values for name in (value if isinstance(value, tuple) else (value,)) if name}
+            assert len(names) >= 3, (metric, names)
+            assert {name: f.metric('%s{%s="%s"}' % (metric, label, name)) for name in names} == dict.fromkeys(names, 0)
