@@ -323,11 +323,12 @@ static bool check_limit(const struct cli *c, const struct diff *d, double limit,
     }
     // What was left out of one side looks like a change, and what was left out of both is in no
     // row.
-    if (c->frames_cut)
+    if (c->frames_cut) {
         return err_set(
             e, ERR_FAILED_PRECONDITION,
             "the answers lack frames, so --fail-above cannot compare all functions: use a "
             "larger --max-nodes, or narrow the query");
+    }
     const struct diff_row *worst = NULL;
     double worst_most = 0;
     enum part part = PART_SELF;
