@@ -348,7 +348,7 @@ static bool check_limit(const struct cli *c, const struct diff *d, double limit,
     if (!worst) return true;
     *status = CLI_ABOVE;
     return err_set(e, ERR_FAILED_PRECONDITION,
-                   "%zu %s grew by more than %g points, most of all %.*s: %s %+.2f pp", above,
+                   "%zu %s grew by more than %.10g points, most of all %.*s: %s %+.2f pp", above,
                    above == 1 ? "function" : "functions", limit, STR(worst->name), part_names[part],
                    worst->change[part] * 100);
 }

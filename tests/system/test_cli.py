@@ -481,6 +481,7 @@ def test_diff_finds_and_refuses_a_function_that_grew_only_in_what_it_calls(url, 
     assert "1 function grew by more than 10 points, most of all parse: total +44.00 pp" in said, said
     assert "23 functions grew by more than 1.5 points" in fails(4, "diff", *sides, "--fail-above", "1.5", url=url)
     ok("diff", *sides, "--fail-above", "44", url=url)
+    assert "1 function grew by more than 43.99999999 points" in fails(4, "diff", *sides, "--fail-above", "43.99999999", url=url)
     ok("diff", *reversed(sides), "--fail-above", "44", url=url)
     assert "most of all idle: self +44.00 pp" in fails(4, "diff", *reversed(sides), "--fail-above", "43.9", "--format", "json", url=url)
     assert "not a number" in fails(2, "diff", *sides, "--fail-above", "-1", url=url)
