@@ -41,6 +41,7 @@ struct cli {
     char hint[CLI_HINT_MAX];        // advice on the error, or empty
     bool frames_cut;                // an answer had not all frames (Flametree-Frames)
     char incomplete[CLI_HINT_MAX];  // parts that the last answer lacks (Flametree-Exact), or empty
+    bool parts_missing;             // an answer lacked some
 };
 
 // argv[0] is the program. Returns the exit status.

@@ -477,6 +477,7 @@ static void note_incomplete(struct cli *c, const struct cli_call *call)
     memcpy(before, c->incomplete, sizeof before);
     c->incomplete[0] = 0;
     if (!str_starts(exact, S("partial="))) return;
+    c->parts_missing = true;
     snprintf(c->incomplete, sizeof c->incomplete, "the answer is incomplete: %.*s",
              STR(str_slice(exact, strlen("partial="), exact.n)));
     bool own = cli_explains(c, call->path) || c->args.command == CLI_TOP;

@@ -329,6 +329,11 @@ static bool check_limit(const struct cli *c, const struct diff *d, double limit,
             "the answers lack frames, so --fail-above cannot compare all functions: use a "
             "larger --max-nodes, or narrow the query");
     }
+    if (c->parts_missing) {
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "the answers are incomplete, so --fail-above cannot compare them: ask again "
+                       "when nothing is missing");
+    }
     const struct diff_row *worst = NULL;
     double worst_most = 0;
     enum part part = PART_SELF;

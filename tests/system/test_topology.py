@@ -7,6 +7,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
+import cli
 import pytest
 from client import CPU, PUSH, Pprof, now_ms, pb, select
 from flametree import AT_ONCE, SAYS_SOON, Cluster, await_, compact, expire, flush
@@ -88,6 +89,9 @@ def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
         before.setdefault("profiles", int(reply.headers["Flametree-Profiles"]))
         assert 0 < int(reply.headers["Flametree-Profiles"]) == before["profiles"] < PODS
     ask(s, service, **DENY).expect(503, "missing: ingester-2 (", code="unavailable")
+    query = 'cpu{service_name="%s"}' % service
+    said = cli.fails(1, "diff", query, query, "--fail-above", "50", url=s.query_url)  # a gate must not pass on a part
+    assert "--fail-above cannot compare them" in said and "ingester-2 did not answer" in said, said
     push_pods(s, service)  # others take what is its
     cluster.start()
     assert s.stacks(service) == {"main;work": 2 * PODS}
