@@ -41,7 +41,7 @@ struct reader {
     str schema;
     size_t bytes;
     uint64_t frames_made;  // of stacks of events, which are not in the text
-    struct losses bad;  // of the text; told with the first profile
+    struct losses bad;     // of the text; told with the first profile
 };
 
 // One profile as written. Frames of events are not checked yet.
