@@ -4,75 +4,12 @@
 #include "decode/jfr.h"
 #include "lib/jfr.h"
 #include "lib/test.h"
+#include "unit/decode/recording.h"
 
 #define WORK "App.main:3;App.work:7"
 #define MAIN "App.main:3"
 
-// "process_cpu cpu\nApp.main:3;App.work:7 {key=text} = 5\n", frames root first, for all profiles.
-static void print(const struct jfr_recording *r, struct buf *out)
-{
-    for (size_t i = 0; i < r->profiles.count; i++) {
-        const struct profile *p = &r->profiles.profiles[i];
-        buf_printf(out, "%.*s %.*s\n", STR(r->names[i]), STR(p->types[0].type));
-        for (uint32_t s = 0; s < p->sample_count; s++) {
-            const struct profile_sample *x = &p->samples[s];
-            for (uint32_t k = x->location_count; k-- > 0;) {
-                const struct profile_location *l =
-                    &p->locations[p->stack_locations[x->first_location + k]];
-                const struct profile_line *line = &p->lines[l->first_line];
-                buf_printf(out, "%.*s:%lld%s", STR(p->functions[line->function].name),
-                           (long long)line->line, k ? ";" : "");
-            }
-            for (uint32_t k = 0; k < x->label_count; k++) {
-                const struct profile_label *l = &p->labels[x->first_label + k];
-                buf_printf(out, " {%.*s=%.*s}", STR(l->key), STR(l->text));
-            }
-            buf_z(out, " =");
-            for (uint32_t k = 0; k < p->type_count; k++)
-                buf_printf(out, " %lld", (long long)p->values[s * p->type_count + k]);
-            buf_byte(out, '\n');
-        }
-    }
-}
-
-// Does it in both encodings.
-static void in_both(void (*check)(struct jw *w))
-{
-    for (int compressed = 0; compressed < 2; compressed++) {
-        struct jw w;
-        jw_init(&w, compressed);
-        check(&w);
-        jw_release(&w);
-    }
-}
-
 static const struct jw_hit hits[] = {{.stack = 1, .state = 1}};
-
-static void decode(const struct jw *w, const struct decode_options *o, struct arena *a,
-                   struct jfr_recording *r)
-{
-    arena_init(a, NULL, 1 << 20);
-    str guarded = str_make(tail_guard(w->out.p, w->out.n), w->out.n);
-    assert_ok(decode_jfr(a, guarded, (str){0}, o, r, NULL, e));
-}
-
-static void expect_options(const struct jw *w, const struct decode_options *o, const char *want,
-                           enum loss why, uint64_t n)
-{
-    struct arena a;
-    struct buf got;
-    struct jfr_recording r = {0};
-    uint64_t found = 0;
-    decode(w, o, &a, &r);
-    buf_init(&got, NULL, 1 << 16);
-    print(&r, &got);
-    if (!str_is(buf_view(&got), want)) fail_msg("got %.*s", STR(buf_view(&got)));
-    for (size_t i = 0; i < r.profiles.count; i++)
-        found += r.profiles.profiles[i].losses.count[why];
-    assert_int_equal(found, n);
-    buf_release(&got);
-    arena_release(&a);
-}
 
 // ---- rates
 
@@ -116,21 +53,21 @@ static void check_intervals(struct jw *w)
         end_settings(w);
         snprintf(want, sizeof want, "process_cpu cpu\n" WORK " = %lld\n",
                  (long long)intervals[i].ns);
-        expect_options(w, &none, want, LOSS_ASSUMED_RATE, intervals[i].assumed);
+        recording_expect(w, &none, want, LOSS_ASSUMED_RATE, intervals[i].assumed);
         // The request's rate is for what says none; what overrides is for all.
         struct decode_options o = {.sample_rate_else = 1000};
         snprintf(want, sizeof want, "process_cpu cpu\n" WORK " = %lld\n",
                  intervals[i].assumed ? 1000000 : (long long)intervals[i].ns);
-        expect_options(w, &o, want, LOSS_ASSUMED_RATE, 0);
+        recording_expect(w, &o, want, LOSS_ASSUMED_RATE, 0);
         o.sample_rate = 500;
-        expect_options(w, &o, "process_cpu cpu\n" WORK " = 2000000\n", LOSS_ASSUMED_RATE, 0);
+        recording_expect(w, &o, "process_cpu cpu\n" WORK " = 2000000\n", LOSS_ASSUMED_RATE, 0);
     }
 }
 
 static void a_sample_is_worth_the_interval_of_its_recording(void **state)
 {
     (void)state;
-    in_both(check_intervals);
+    recording_in_both(check_intervals);
 }
 
 static void put_wall(struct jw *w, uint64_t state, uint64_t samples)
@@ -150,30 +87,30 @@ static void check_wall(struct jw *w)
     put_wall(w, 2, 3);
     jw_sample(w, &(struct jw_hit){.stack = 1, .state = 2});  // as before version 4
     end_settings(w);
-    expect_options(w, &none,
-                   "process_cpu cpu\n" WORK " = 5000000\n"
-                   "wall wall\n" WORK " = 40000000\n" MAIN " = 60000000\n",
-                   LOSS_ASSUMED_RATE, 0);
+    recording_expect(w, &none,
+                     "process_cpu cpu\n" WORK " = 5000000\n"
+                     "wall wall\n" WORK " = 40000000\n" MAIN " = 60000000\n",
+                     LOSS_ASSUMED_RATE, 0);
     begin_settings(w, "wall", "20000000", NULL);
     put_wall(w, 1, 2);
     end_settings(w);
-    expect_options(w, &none,
-                   "process_cpu cpu\n" WORK " = 20000000\n" MAIN " = 40000000\n"
-                   "wall wall\n" WORK " = 20000000\n" MAIN " = 40000000\n",
-                   LOSS_ASSUMED_RATE, 0);
+    recording_expect(w, &none,
+                     "process_cpu cpu\n" WORK " = 20000000\n" MAIN " = 40000000\n"
+                     "wall wall\n" WORK " = 20000000\n" MAIN " = 40000000\n",
+                     LOSS_ASSUMED_RATE, 0);
     begin_settings(w, "wall", "0", NULL);
     put_wall(w, 2, 1);
     end_settings(w);
-    expect_options(w, &none,
-                   "process_cpu cpu\n" WORK " = 50000000\n"
-                   "wall wall\n" WORK " = 50000000\n" MAIN " = 50000000\n",
-                   LOSS_ASSUMED_RATE, 0);
+    recording_expect(w, &none,
+                     "process_cpu cpu\n" WORK " = 50000000\n"
+                     "wall wall\n" WORK " = 50000000\n" MAIN " = 50000000\n",
+                     LOSS_ASSUMED_RATE, 0);
 }
 
 static void the_wall_clock_has_a_rate_of_its_own(void **state)
 {
     (void)state;
-    in_both(check_wall);
+    recording_in_both(check_wall);
 }
 
 // Settings of other events have a period too. The JDK's holds until another is set; what a chunk
@@ -192,16 +129,16 @@ static void check_periods(struct jw *w)
     jw_begin(w);
     jw_sample(w, &(struct jw_hit){.stack = 1, .state = 1, .time = 4000});
     end_settings(w);
-    expect_options(w, &none,
-                   "process_cpu cpu\n" WORK " = 10000000\n" MAIN " = 40000000\n" WORK
-                   " = 10000000\n",
-                   LOSS_ASSUMED_RATE, 0);
+    recording_expect(w, &none,
+                     "process_cpu cpu\n" WORK " = 10000000\n" MAIN " = 40000000\n" WORK
+                     " = 10000000\n",
+                     LOSS_ASSUMED_RATE, 0);
 }
 
 static void periods_hold_from_their_time_on(void **state)
 {
     (void)state;
-    in_both(check_periods);
+    recording_in_both(check_periods);
 }
 
 // ---- classes of allocations
@@ -239,19 +176,19 @@ static void check_allocations(struct jw *w)
     jw_link(w, more, known);
     jw_metadata(w, jw_classes, JW_CLASSES);
     jw_end(w);
-    expect_options(w, &none, "memory alloc_sample_objects\n" MAIN " = 5 320\n", LOSS_UNKNOWN_FRAME,
-                   0);
-    expect_options(w, &(struct decode_options){.allocation_class = true},
-                   "memory alloc_sample_objects\n" MAIN ";byte[]:0 = 2 128\n" MAIN
-                   ";java/lang/String[][]:0 = 1 64\n" MAIN ";java/util/Map:0 = 1 64\n" MAIN
-                   " = 1 64\n",
-                   LOSS_UNKNOWN_FRAME, 0);
+    recording_expect(w, &none, "memory alloc_sample_objects\n" MAIN " = 5 320\n",
+                     LOSS_UNKNOWN_FRAME, 0);
+    recording_expect(w, &(struct decode_options){.allocation_class = true},
+                     "memory alloc_sample_objects\n" MAIN ";byte[]:0 = 2 128\n" MAIN
+                     ";java/lang/String[][]:0 = 1 64\n" MAIN ";java/util/Map:0 = 1 64\n" MAIN
+                     " = 1 64\n",
+                     LOSS_UNKNOWN_FRAME, 0);
 }
 
 static void classes_of_allocations_may_be_leaves(void **state)
 {
     (void)state;
-    in_both(check_allocations);
+    recording_in_both(check_allocations);
 }
 
 int main(void)

@@ -6,39 +6,13 @@
 #include "decode/jfr.h"
 #include "lib/jfr.h"
 #include "lib/test.h"
+#include "unit/decode/recording.h"
 
 #define WORK "App.main:3;App.work:7"
 #define MAIN "App.main:3"
 
 // One tick is a nanosecond, so that values are numbers of samples.
 static const struct decode_options options = {.sample_rate = 1000000000};
-
-// "process_cpu cpu\nApp.main:3;App.work:7 {key=text} = 5\n", frames root first, for all profiles.
-static void print(const struct jfr_recording *r, struct buf *out)
-{
-    for (size_t i = 0; i < r->profiles.count; i++) {
-        const struct profile *p = &r->profiles.profiles[i];
-        buf_printf(out, "%.*s %.*s\n", STR(r->names[i]), STR(p->types[0].type));
-        for (uint32_t s = 0; s < p->sample_count; s++) {
-            const struct profile_sample *x = &p->samples[s];
-            for (uint32_t k = x->location_count; k-- > 0;) {
-                const struct profile_location *l =
-                    &p->locations[p->stack_locations[x->first_location + k]];
-                const struct profile_line *line = &p->lines[l->first_line];
-                buf_printf(out, "%.*s:%lld%s", STR(p->functions[line->function].name),
-                           (long long)line->line, k ? ";" : "");
-            }
-            for (uint32_t k = 0; k < x->label_count; k++) {
-                const struct profile_label *l = &p->labels[x->first_label + k];
-                buf_printf(out, " {%.*s=%.*s}", STR(l->key), STR(l->text));
-            }
-            buf_z(out, " =");
-            for (uint32_t k = 0; k < p->type_count; k++)
-                buf_printf(out, " %lld", (long long)p->values[s * p->type_count + k]);
-            buf_byte(out, '\n');
-        }
-    }
-}
 
 // What the recording gives, or, without `want`, the fault that it is refused with.
 static void expect_with(str bytes, str labels, const char *want, const char *fault)
@@ -52,7 +26,7 @@ static void expect_with(str bytes, str labels, const char *want, const char *fau
     str guarded = str_make(tail_guard(bytes.p, bytes.n), bytes.n);
     bool ok = decode_jfr(&a, guarded, labels, &options, &r, NULL, &e);
     if (ok != (want != NULL)) fail_msg("%s, wanted %s", e.msg, want ? want : fault);
-    if (ok) print(&r, &got);
+    if (ok) recording_print(&r, &got);
     if (ok && !str_is(buf_view(&got), want)) fail_msg("got %.*s", STR(buf_view(&got)));
     if (!ok) assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
     if (!ok && !strstr(e.msg, fault)) fail_msg("expected \"%s\", got \"%s\"", fault, e.msg);
@@ -63,17 +37,6 @@ static void expect_with(str bytes, str labels, const char *want, const char *fau
 static void expect(const struct jw *w, const char *want, const char *fault)
 {
     expect_with(buf_view(&w->out), (str){0}, want, fault);
-}
-
-// Does it in both encodings.
-static void in_both(void (*check)(struct jw *w))
-{
-    for (int compressed = 0; compressed < 2; compressed++) {
-        struct jw w;
-        jw_init(&w, compressed);
-        check(&w);
-        jw_release(&w);
-    }
 }
 
 static const struct jw_hit hits[] = {{.stack = 1, .state = 1},
@@ -93,7 +56,7 @@ static void check_encoding(struct jw *w)
 static void both_encodings_say_the_same(void **state)
 {
     (void)state;
-    in_both(check_encoding);
+    recording_in_both(check_encoding);
 }
 
 static void check_chunks(struct jw *w)
@@ -108,7 +71,7 @@ static void check_chunks(struct jw *w)
 static void chunks_follow_each_other(void **state)
 {
     (void)state;
-    in_both(check_chunks);
+    recording_in_both(check_chunks);
 }
 
 static void put_symbol(struct jw *w, uint64_t id, const char *z)
@@ -140,7 +103,7 @@ static void check_chain(struct jw *w)
 static void checkpoints_are_a_chain(void **state)
 {
     (void)state;
-    in_both(check_chain);
+    recording_in_both(check_chain);
 }
 
 // The events lie before the pools and the metadata, and in jw_app each entry names later ones; here
@@ -190,7 +153,7 @@ static void check_forward(struct jw *w)
 static void references_go_forward(void **state)
 {
     (void)state;
-    in_both(check_forward);
+    recording_in_both(check_forward);
 }
 
 static void put_thing(struct jw *w)
@@ -244,36 +207,10 @@ static void check_unknown(struct jw *w)
 static void what_nobody_knows_is_skipped_unless_it_has_a_value(void **state)
 {
     (void)state;
-    in_both(check_unknown);
+    recording_in_both(check_unknown);
 }
 
 // ---- what is not in the pools
-
-static void decode(const struct jw *w, const struct decode_options *o, struct arena *a,
-                   struct jfr_recording *r)
-{
-    arena_init(a, NULL, 1 << 20);
-    str guarded = str_make(tail_guard(w->out.p, w->out.n), w->out.n);
-    assert_ok(decode_jfr(a, guarded, (str){0}, o, r, NULL, e));
-}
-
-static void expect_options(const struct jw *w, const struct decode_options *o, const char *want,
-                           enum loss why, uint64_t n)
-{
-    struct arena a;
-    struct buf got;
-    struct jfr_recording r = {0};
-    uint64_t found = 0;
-    decode(w, o, &a, &r);
-    buf_init(&got, NULL, 1 << 16);
-    print(&r, &got);
-    if (!str_is(buf_view(&got), want)) fail_msg("got %.*s", STR(buf_view(&got)));
-    for (size_t i = 0; i < r.profiles.count; i++)
-        found += r.profiles.profiles[i].losses.count[why];
-    assert_int_equal(found, n);
-    buf_release(&got);
-    arena_release(&a);
-}
 
 // Two samples of App.work, one of a stack 0, two of a stack that no pool has.
 static void check_no_stack(struct jw *w)
@@ -284,14 +221,15 @@ static void check_no_stack(struct jw *w)
                                          {.stack = 99, .state = 1},
                                          {.stack = 98, .state = 1, .context = 5}};
     jw_chunk(w, some, COUNT(some));
-    expect_options(w, &options, "process_cpu cpu\n" WORK " = 2\n[unknown]:0 = 2\n[unknown]:0 = 1\n",
-                   LOSS_UNKNOWN_STACK, 3);
+    recording_expect(w, &options,
+                     "process_cpu cpu\n" WORK " = 2\n[unknown]:0 = 2\n[unknown]:0 = 1\n",
+                     LOSS_UNKNOWN_STACK, 3);
 }
 
 static void samples_without_a_stack_are_unknown(void **state)
 {
     (void)state;
-    in_both(check_no_stack);
+    recording_in_both(check_no_stack);
 }
 
 // A stack of a method that is not there, one whose class is not there, one without a name, and one
@@ -326,7 +264,7 @@ static void check_no_frames(struct jw *w)
     jw_link(w, odd, known);
     jw_metadata(w, jw_classes, JW_CLASSES);
     jw_end(w);
-    expect_options(
+    recording_expect(
         w, &options,
         "process_cpu cpu\n[unknown].work:1;App.[unknown]:1;[unknown]:1;[unknown]:0 = 2\n" WORK
         " = 1\n",
@@ -336,7 +274,7 @@ static void check_no_frames(struct jw *w)
 static void frames_that_are_not_in_the_pools_are_unknown(void **state)
 {
     (void)state;
-    in_both(check_no_frames);
+    recording_in_both(check_no_frames);
 }
 
 // ---- the agent's labels
@@ -419,7 +357,7 @@ static void check_labels(struct jw *w)
 static void samples_have_the_labels_of_their_context(void **state)
 {
     (void)state;
-    in_both(check_labels);
+    recording_in_both(check_labels);
 }
 
 // ---- circles
@@ -445,7 +383,7 @@ static void check_circle(struct jw *w)
 static void a_circle_of_checkpoints_ends(void **state)
 {
     (void)state;
-    in_both(check_circle);
+    recording_in_both(check_circle);
 }
 
 // Strings of the pool that name each other, in place of a state and of two symbols.
@@ -475,7 +413,7 @@ static void check_references(struct jw *w)
 static void a_circle_of_references_ends(void **state)
 {
     (void)state;
-    in_both(check_references);
+    recording_in_both(check_references);
 }
 
 static void check_classes(struct jw *w)
@@ -499,7 +437,7 @@ static void check_classes(struct jw *w)
 static void a_class_that_contains_itself_is_refused(void **state)
 {
     (void)state;
-    in_both(check_classes);
+    recording_in_both(check_classes);
 }
 
 // ---- faults
@@ -522,7 +460,7 @@ static void check_cuts(struct jw *w)
 static void every_cut_is_refused(void **state)
 {
     (void)state;
-    in_both(check_cuts);
+    recording_in_both(check_cuts);
 }
 
 // The same with the metadata first, so that the cut is met by what reads events and pools.
@@ -546,7 +484,7 @@ static void check_pool_cuts(struct jw *w)
 static void every_cut_of_a_pool_is_refused(void **state)
 {
     (void)state;
-    in_both(check_pool_cuts);
+    recording_in_both(check_pool_cuts);
 }
 
 // With whole pools at the front, what is cut between two events is a recording of fewer events.
@@ -572,7 +510,7 @@ static void check_event_cuts(struct jw *w)
 static void every_cut_of_an_event_is_refused(void **state)
 {
     (void)state;
-    in_both(check_event_cuts);
+    recording_in_both(check_event_cuts);
 }
 
 static void check_header(struct jw *w)
@@ -596,7 +534,7 @@ static void check_header(struct jw *w)
 static void headers_are_checked(void **state)
 {
     (void)state;
-    in_both(check_header);
+    recording_in_both(check_header);
 }
 
 // A large number written over each place of a recording: refused or of no effect, never a crash.
@@ -630,7 +568,7 @@ static void check_numbers(struct jw *w)
 static void large_numbers_are_survived(void **state)
 {
     (void)state;
-    in_both(check_numbers);
+    recording_in_both(check_numbers);
 }
 
 static void expect_exhausted(const struct jw *w)
@@ -670,7 +608,7 @@ static void check_pools(struct jw *w)
 static void a_bomb_of_pools_ends_at_the_cap(void **state)
 {
     (void)state;
-    in_both(check_pools);
+    recording_in_both(check_pools);
 }
 
 // Samples of one deep stack with contexts that differ: frames times events.
@@ -704,7 +642,7 @@ static void check_contexts(struct jw *w)
 static void a_bomb_of_contexts_ends_at_the_cap(void **state)
 {
     (void)state;
-    in_both(check_contexts);
+    recording_in_both(check_contexts);
 }
 
 int main(void)

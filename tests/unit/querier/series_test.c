@@ -54,16 +54,38 @@ static const struct head_row step_rows[] = {
     {"t", "__profile_type__=x:y:z::", AT(10), {{"a", 64, 0}}, 6},
 };
 
+struct points_row {
+    const char *name;
+    int64_t start_ms;
+    int64_t end_ms;
+    double step;
+    const char *wanted;
+};
+
+// Points of the rows above. lead: the first one has what lies a step before it, as in Pyroscope.
+static void check_points(const struct points_row *rows, size_t n, bool lead)
+{
+    struct head h = {.member = "one",
+                     .rows = step_rows,
+                     .row_count = COUNT(step_rows),
+                     .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    if (lead) ask_set(&k, "--limits.series_lead=true");
+    for (size_t i = 0; i < n; i++) {
+        ask_again(&k);
+        request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
+        char text[256];
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+    }
+    ask_close(&k);
+}
+
 static void points_lie_where_the_api_says(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        int64_t start_ms;
-        int64_t end_ms;
-        double step;
-        const char *wanted;
-    } rows[] = {
+    static const struct points_row rows[] = {
         {"each on its own", 0, 50000, 1, ":1@0,2@10000,4@15000,8@20000,16@47000"},
         {"an edge belongs to the left", 0, 60000, 15, ":1@0,6@15000,8@30000,16@60000"},
         {"anchored at start", 5000, 65000, 10, ":1@5000,6@15000,8@25000,16@55000"},
@@ -77,33 +99,13 @@ static void points_lie_where_the_api_says(void **state)
         {"it ends with the range", 0, 46000, 15, ":1@0,6@15000,8@30000"},
         {"a step beyond the range", 10000, 47000, 60, ":3@10000,28@70000"},
     };
-    struct head h = {.member = "one",
-                     .rows = step_rows,
-                     .row_count = COUNT(step_rows),
-                     .stream = 1};
-    struct ask k;
-    ask_open(&k, &h, 1);
-    ask_set(&k, "--limits.series_lead=true");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        ask_again(&k);
-        request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
-        char text[256];
-        print_rows(ask_series(&k, &m), T, text, sizeof text);
-        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
-    }
-    ask_close(&k);
+    check_points(rows, COUNT(rows), true);
 }
 
 static void points_add_up_to_what_lies_in_the_range(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        int64_t start_ms;
-        int64_t end_ms;
-        double step;
-        const char *wanted;
-    } rows[] = {
+    static const struct points_row rows[] = {
         {"all of it", 0, 47000, 20, ":1@0,14@20000,16@60000"},
         {"nothing before the start", 5000, 65000, 10, ":6@15000,8@25000,16@55000"},
         {"the start itself", 10000, 30000, 10, ":2@10000,12@20000"},
@@ -111,20 +113,7 @@ static void points_add_up_to_what_lies_in_the_range(void **state)
         {"a step beyond the range", 10000, 47000, 60, ":2@10000,28@70000"},
         {"nothing", 25000, 35000, 1, ""},
     };
-    struct head h = {.member = "one",
-                     .rows = step_rows,
-                     .row_count = COUNT(step_rows),
-                     .stream = 1};
-    struct ask k;
-    ask_open(&k, &h, 1);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        ask_again(&k);
-        request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
-        char text[256];
-        print_rows(ask_series(&k, &m), T, text, sizeof text);
-        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
-    }
-    ask_close(&k);
+    check_points(rows, COUNT(rows), false);
 }
 
 static void a_profile_of_the_starting_ms_is_of_the_first_point(void **state)
