@@ -57,8 +57,11 @@ static enum tool tool_of_json(str bytes)
     if (graph && tool_has_key(bytes, S("\"levels\""))) return TOOL_FLAMEBEARER;
     if (tool_has_key(bytes, S("\"stackTable\"")) && tool_has_key(bytes, S("\"frameTable\"")))
         return TOOL_FIREFOX;
-    if (tool_has_key(bytes, S("\"total_samples\"")) && tool_has_key(bytes, S("\"frames\"")))
-        return TOOL_STACKPROF;
+    // Writers other than stackprof leave the sums of frames out.
+    bool counted = tool_has_key(bytes, S("\"total_samples\"")) ||
+                   (tool_has_key(bytes, S("\"mode\"")) && tool_has_key(bytes, S("\"interval\"")) &&
+                    tool_has_key(bytes, S("\"samples\"")));
+    if (counted && tool_has_key(bytes, S("\"frames\""))) return TOOL_STACKPROF;
     return TOOL_COUNT;
 }
 
