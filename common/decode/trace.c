@@ -487,6 +487,14 @@ static void tr_keep_type(struct profile *p, uint32_t type)
 static bool tr_whole(struct tr *t, struct profile **p, err *e)
 {
     if (!tr_read(t, e)) return false;
+    uint64_t bad = t->g.s.p->losses.count[LOSS_BAD_SAMPLE] + t->samples.bad;
+    if (t->event_count == 0 && t->samples.count == 0 && bad) {
+        return err_set(
+            e, ERR_INVALID_ARGUMENT,
+            "of this trace's %llu events B, E or X and samples, none has a ts, and an X a "
+            "dur that is not negative, or a weight, that can be read",
+            (unsigned long long)bad);
+    }
     if (t->event_count == 0 && t->samples.count == 0) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "there is no event B, E or X in this trace, and no sample");

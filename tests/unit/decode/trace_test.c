@@ -89,6 +89,8 @@ static const struct tool_case cases[] = {
     {"[{\"ph\":\"X\",\"dur\":2," AT "1}]", W T "[unknown]=2000"},
     {"[" B("a", "-9e15") "," E("a", "9e15") "]", "!does not fit 64 bits of ns"},
     {"[{\"ph\":\"i\"," AT "1}]", "!there is no event B, E or X"},
+    {"[" X("a", "1", "-1") "," B("b", "\"x\"") "]", "!of this trace's 2 events B, E or X"},
+    {"{\"samples\":[{\"sf\":1,\"weight\":\"x\"}]}", "!of this trace's 1 events"},
     {"[" X("a", "1", "0") "]", "!there is no sample"},
     {"[]", "!there is no event"},
     {"{}", "!there is no event"},
