@@ -3,6 +3,7 @@
 // cli_files.c - operands become a list of files; directories are walked.
 #include "deploy/cli/cli_files.h"
 
+#include "codec/compress.h"
 #include "sys/file.h"
 
 #include <dirent.h>
@@ -104,7 +105,7 @@ bool cli_files_find(struct arena *a, const char *const *operands, size_t n, stru
     return true;
 }
 
-bool cli_files_read(const char *path, struct buf *out, err *e)
+static bool read_raw(const char *path, struct buf *out, err *e)
 {
     if (strcmp(path, "-") != 0) return file_read(path, out, e);
     for (;;) {
@@ -117,4 +118,16 @@ bool cli_files_read(const char *path, struct buf *out, err *e)
             return err_set(e, ERR_UNAVAILABLE, "standard input: %s", strerror(errno));
         if (n > 0) out->n += (size_t)n;
     }
+}
+
+bool cli_files_read(const char *path, struct buf *out, err *e)
+{
+    struct buf plain;
+    if (!read_raw(path, out, e)) return false;
+    if (!compress_is_zstd(buf_view(out))) return true;
+    buf_init(&plain, out->budget, out->cap);
+    bool ok = compress_unzstd(buf_view(out), &plain, e);
+    buf_release(out);
+    *out = buf_take(&plain);
+    return ok || err_wrap(e, "%s", path);
 }

@@ -19,5 +19,6 @@ bool cli_files_find(struct arena *a, const char *const *operands, size_t n, stru
 // Adds the files below one directory; it may have none.
 bool cli_files_below(struct arena *a, const char *dir, struct cli_files *out, err *e) MUST_CHECK;
 
-// The bytes of a file, or of standard input.
+// The bytes of a file, or of standard input. What zstd compressed is uncompressed, as no format
+// does that by itself; gzip stays, as a pprof is sent as it came.
 bool cli_files_read(const char *path, struct buf *out, err *e) MUST_CHECK;

@@ -148,6 +148,8 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     enum upload_format json = UPLOAD_AUTO;
     enum tool tool = TOOL_COUNT;
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (compress_is_gzip(bytes) || compress_is_zstd(bytes))
+        return err_set(e, ERR_INVALID_ARGUMENT, "it is compressed twice; uncompress it once");
     if (tool_is_perf_data(bytes))
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "it is perf.data, and compressed; uncompress it first");

@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -198,12 +199,15 @@ TOOLS = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+PACKERS = {"plain": bytes, "gzip": gzip.compress, "zstd": lambda file: subprocess.run(["zstd", "-qc"], input=file, capture_output=True, check=True).stdout}
+
+
+@pytest.mark.parametrize("packed", PACKERS)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, packed):
     file, types, labels = TOOLS[tool]
     name, path = unique("cli"), tmp_path / "x"
-    path.write_bytes(gzip.compress(file) if packed else file)
+    path.write_bytes(PACKERS[packed](file))
     ok("push", str(path), "-l", "service_name=" + name, "-l", "zone=b,c", url=url)
     got, have = stored(url, name)
     assert {t.split(":")[1]: stacks for t, stacks in got.items()} == types

@@ -19,6 +19,7 @@ static void content_tells_the_format(void **state)
         {"speedscope", "{\"a\":\"https://www.speedscope.app/file-format-schema.json\"}", 58,
          UPLOAD_SPEEDSCOPE},
         {"pprof", "\x0a\x02\x08\x01\x32\x00", 6, UPLOAD_PPROF},
+        {"compressed twice", "\x1f\x8b\x08 7\n", 6, UPLOAD_AUTO},
         {"empty", "", 0, UPLOAD_AUTO},
         {"prose", "hello world\n", 12, UPLOAD_AUTO},
         {"field 19", "\x9a\x01\x00", 3, UPLOAD_AUTO},
