@@ -2,6 +2,7 @@
 //
 // folded.c - collapsed text. Each distinct frame text becomes one function and one location with
 // the same row. Each line becomes a sample; equal stacks stay apart until they become vectors.
+#include "base/hash.h"
 #include "codec/json.h"
 #include "decode/json_values.h"
 #include "decode/plain.h"
@@ -19,6 +20,10 @@ struct folded {
     size_t number;   // of the line last read, from 1
     double carried;  // of fractions, which are not in a value yet
     bool begun;      // there was a line that is no comment
+    str text;        // the whole
+    size_t lines;    // with a count
+    size_t pairs;    // of these, with a number before the count
+    size_t none;     // number of the first line whose second count is 0 and the first one is not
     const char *fault;
     str first_bad;
     size_t first_number;
@@ -41,7 +46,10 @@ static bool begin(struct folded *f, struct arena *a, str bytes, const struct dec
 {
     static const struct profile_type type = {S_INIT("samples"), S_INIT("count")};
     *f = (struct folded){0};
-    return stacks_begin(&f->s, a, bytes.n, o, &type, 1, e) && decode_plain(a, bytes, &f->rest, e);
+    bool ok =
+        stacks_begin(&f->s, a, bytes.n, o, &type, 1, e) && decode_plain(a, bytes, &f->rest, e);
+    f->text = f->rest;
+    return ok;
 }
 
 static bool finish(struct folded *f, struct decoded *out, err *e)
@@ -98,6 +106,28 @@ static size_t rfind_space(str line)
     return n == 0 ? line.n : n - 1;
 }
 
+// The stack before a number at its end; empty if there is none.
+static str without_number(str stack)
+{
+    size_t space = rfind_space(stack);
+    str number = str_slice(stack, MIN(space + 1, stack.n), stack.n);
+    for (size_t i = 0; i < number.n; i++) {
+        if (number.p[i] < '0' || number.p[i] > '9') return (str){0};
+    }
+    return number.n ? str_trim(str_slice(stack, 0, space)) : (str){0};
+}
+
+static void note_pair(struct folded *f, str stack, int64_t value)
+{
+    str name = without_number(stack);
+    f->lines++;
+    f->pairs += name.n > 0;
+    if (value || f->none || !name.n) return;
+    str first = str_slice(stack, rfind_space(stack) + 1, stack.n);
+    int64_t v = 0;
+    if (str_i64(first, &v) && v) f->none = f->number;
+}
+
 static bool add_folded_line(struct folded *f, struct rate *rate, str line, err *e)
 {
     if (line.n == 0) return true;
@@ -120,7 +150,77 @@ static bool add_folded_line(struct folded *f, struct rate *rate, str line, err *
         leave_out(f, line, "bad count");
         return true;
     }
+    note_pair(f, str_slice(line, 0, space), value);
     return stacks_text(&f->s, str_slice(line, 0, space), false, value, e);
+}
+
+// ---- differences
+
+struct pair_probe {
+    const str *stacks;
+    str want;
+};
+
+static bool pair_same(const void *ctx, uint32_t row)
+{
+    const struct pair_probe *probe = ctx;
+    return str_eq(probe->stacks[row], probe->want);
+}
+
+static bool has_number_within(str stack)
+{
+    while (stack.n) {
+        if (without_number(str_split(stack, ';', &stack)).n) return true;
+    }
+    return false;
+}
+
+// Of a text in which every line has two numbers: are they two counts, and no names that end in a
+// number? Such names come on callers too, or differ by nothing else.
+static bool are_pairs(struct folded *f, struct map *known, bool *are, err *e)
+{
+    str *stacks = ARENA_ARRAY(f->s.a, str, f->lines);
+    uint32_t n = 0;
+    str line = {0};
+    *are = false;
+    if (!stacks) return arena_fail(f->s.a, e);
+    f->rest = f->text;
+    f->returns = (str){0};
+    while (line_next(f, &line)) {
+        int64_t value = 0;
+        size_t space = rfind_space(line);
+        str stack = without_number(str_slice(line, 0, space));
+        if (space == line.n || stack.n == 0 || is_comment(line)) continue;
+        if (!str_i64(str_slice(line, space + 1, line.n), &value) || n == f->lines) continue;
+        uint64_t hash = hash_table_str(stack);
+        struct pair_probe probe = {stacks, stack};
+        if (has_number_within(stack) || map_find(known, hash, pair_same, &probe) != MAP_NONE)
+            return true;
+        stacks[n] = stack;
+        if (!map_put(known, hash, n++, e)) return false;
+    }
+    *are = n > 0;
+    return true;
+}
+
+// What difffolded.pl writes has the counts of two profiles on each line. The second one is read as
+// any count is, and the first one then belongs to the name: that is told. One that is 0 makes it
+// plain, as no profiler writes stacks that it did not see.
+static bool tell_pairs(struct folded *f, err *e)
+{
+    struct map known;
+    bool are = false;
+    if (f->pairs == 0 || f->pairs != f->lines) return true;
+    map_init(&known, f->s.a->budget);
+    bool ok = are_pairs(f, &known, &are, e);
+    map_release(&known);
+    if (!ok || !are) return ok;
+    losses_add(&f->s.p->losses, LOSS_TWO_COUNTS, f->pairs);
+    if (f->none == 0) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "line %zu has two counts: it is a difference of two profiles, which cannot be "
+                   "stored; take the collapsed stacks of each",
+                   f->none);
 }
 
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
@@ -136,7 +236,7 @@ bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, s
         f.s.p->period = rate.period_ns;
         f.s.p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
     }
-    ok = ok && finish(&f, out, e);
+    ok = ok && tell_pairs(&f, e) && finish(&f, out, e);
     stacks_release(&f.s);
     return ok;
 }

@@ -23,16 +23,44 @@ static bool is_map(str line)
 
 // ---- heaps
 
-struct heap {
-    int64_t rate;
-    bool scaled;
-    bool has_allocs;
-};
-
 struct pair {
     int64_t count;
     int64_t bytes;
 };
+
+// What the rows still lack of the sum in the head.
+struct missing {
+    __int128 count;
+    __int128 bytes;
+};
+
+struct heap {
+    int64_t rate;
+    bool scaled;
+    bool has_allocs;
+    struct missing inuse;
+    struct missing alloc;
+};
+
+static void missing_take(struct missing *m, struct pair v)
+{
+    m->count -= v.count;
+    m->bytes -= v.bytes;
+}
+
+static void missing_of_head(struct heap *h, struct pair inuse, struct pair alloc)
+{
+    h->inuse = (struct missing){inuse.count, inuse.bytes};
+    h->alloc = (struct missing){alloc.count, alloc.bytes};
+}
+
+// Rows are gone if the head has more than all of them: the text was cut off between two rows.
+static void missing_tell(struct legacy *l, const struct missing *one, const struct missing *two)
+{
+    __int128 n = MAX(one->count, two ? two->count : 0);
+    if (n <= 0) n = one->bytes > 0 || (two && two->bytes > 0);
+    losses_add(&l->p->losses, LOSS_CUT_OFF, (uint64_t)n);
+}
 
 // "1: 8 [2: 16]"
 static bool take_pairs(str *s, struct pair *inuse, struct pair *alloc)
@@ -120,6 +148,7 @@ static bool read_heap_head(struct legacy *l, struct heap *h, err *e)
         return legacy_bad(&l->r, "unknown kind of heap profile", e);
     if (!h->scaled) h->rate = 1;
     if (str_is(kind, "heap")) h->rate /= 2;
+    missing_of_head(h, inuse, alloc);
     h->has_allocs = !grown && ((alloc.count != inuse.count && alloc.count != 0) ||
                                (alloc.bytes != inuse.bytes && alloc.bytes != 0));
     return true;
@@ -142,7 +171,10 @@ bool legacy_read_heap(struct legacy *l, err *e)
             return legacy_bad(&l->r, "bad row of a heap profile", e);
         if (!legacy_push_all(l, rest, 0, e) || !add_heap_sample(l, &h, inuse, alloc, e))
             return false;
+        missing_take(&h.inuse, inuse);
+        missing_take(&h.alloc, alloc);
     }
+    missing_tell(l, &h.inuse, h.has_allocs ? &h.alloc : NULL);
     return legacy_read_map(l, e);
 }
 
@@ -164,10 +196,13 @@ static bool read_jemalloc_row(struct legacy *l, struct heap *h, bool *open, err 
     if (!take_pairs(&rest, &inuse, &alloc)) return legacy_bad(&l->r, "bad row t*", e);
     if (l->p->type_count == 0) {
         h->has_allocs = alloc.count != 0;
+        missing_of_head(h, inuse, alloc);
         return true;
     }
     if (!*open) return legacy_bad(&l->r, "a row t* without a stack", e);
     *open = false;
+    missing_take(&h->inuse, inuse);
+    missing_take(&h->alloc, alloc);
     return add_heap_sample(l, h, inuse, alloc, e);
 }
 
@@ -183,6 +218,7 @@ bool legacy_read_jemalloc(struct legacy *l, err *e)
     }
     if (open) return legacy_bad(&l->r, "a stack without a row t*", e);
     if (l->p->type_count == 0) set_heap(l, &h);
+    missing_tell(l, &h.inuse, h.has_allocs ? &h.alloc : NULL);
     return legacy_read_map(l, e);
 }
 
@@ -326,7 +362,11 @@ static void set_count(struct legacy *l, str kind)
 bool legacy_read_counts(struct legacy *l, err *e)
 {
     str head = str_trim(l->r.line);
+    struct missing missing = {0};
+    int64_t total = 0;
     set_count(l, str_slice(head, 0, str_find(head, ' ')));
+    // "goroutine profile: total 9"
+    if (str_i64(str_slice(head, str_rfind(head, ' ') + 1, head.n), &total)) missing.count = total;
     while (legacy_next(&l->r) && !str_starts(l->r.line, S("---"))) {
         str rest = l->r.line;
         int64_t n = 0;
@@ -337,7 +377,9 @@ bool legacy_read_counts(struct legacy *l, err *e)
         if (!legacy_take_i64(&rest, &n) || !legacy_take(&rest, "@"))
             return legacy_bad(&l->r, "bad row of counts", e);
         if (!legacy_push_all(l, rest, 0, e) || !legacy_add_sample(l, &n, e)) return false;
+        missing.count -= n;
     }
+    missing_tell(l, &missing, NULL);
     return legacy_read_map(l, e);
 }
 

@@ -30,6 +30,9 @@
       "samples of which nothing says how long they are; 10 ms were assumed")                      \
     X(NO_TIME, "no_time", true, "samples without a time; they count, and take none")              \
     X(BAD_TEXT, "bad_text", true, "names that are not UTF-8; the wrong bytes were replaced")      \
+    X(TWO_COUNTS, "two_counts", true,                                                             \
+      "lines with two counts, as of a difference; the last one is the value")                     \
+    X(CUT_OFF, "cut_off", false, "objects or threads that the file's head counts and no row has") \
     X(IGNORED_PART, "ignored_part", false,                                                        \
       "parts of a form that are not read: no file, an unknown name, or a second profile")         \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \

@@ -103,6 +103,41 @@ static void folded_reads_the_count_behind_the_last_space(void **state)
     }
 }
 
+// What difffolded.pl writes, and stacks whose names end in a number.
+static void a_first_of_two_counts_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t told;
+        const char *refusal;
+    } pairs[] = {
+        {"a;b 10 20\n", 1, NULL},
+        {"# x\na;b 10 20\n\na;c\t7\t5\r\nd 0 3", 3, NULL},
+        {"a;b 10 20\na;c 5 0\n", 0, "line 2 has two counts: it is a difference of two profiles"},
+        {"worker 0 5\nworker 1 0\n", 0, NULL},
+        {"thread 1;f 4 5\nthread 2;g 4 5\n", 0, NULL},
+        {"a;b 10 20\na;c 5\n", 0, NULL},
+        {"a;b 10 20\na;b 10 20\n", 0, NULL},
+        {"std::array<int, 3> 10\n", 0, NULL},
+        {" 10 20\n", 0, NULL},
+        {"a;b 10\n", 0, NULL},
+    };
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        struct arena a;
+        struct decoded d = {0};
+        err e = {0};
+        size_t n = strlen(pairs[i].text);
+        arena_init(&a, NULL, 1 << 20);
+        bool ok = decode_folded(&a, str_make(tail_guard(pairs[i].text, n), n), &no_options, &d, &e);
+        if (ok == (pairs[i].refusal != NULL) || (!ok && !strstr(e.msg, pairs[i].refusal)))
+            fail_msg("%s: %s", pairs[i].text, e.msg);
+        if (ok && d.profiles->losses.count[LOSS_TWO_COUNTS] != pairs[i].told)
+            fail_msg("%s: told otherwise", pairs[i].text);
+        arena_release(&a);
+    }
+}
+
 static void names_that_are_mended_are_counted(void **state)
 {
     (void)state;
@@ -334,6 +369,7 @@ int main(void)
         cmocka_unit_test(folded_reads_the_count_behind_the_last_space),
         cmocka_unit_test(folded_shares_functions_of_equal_name),
         cmocka_unit_test(long_lines_are_read_as_others),
+        cmocka_unit_test(a_first_of_two_counts_is_told),
         cmocka_unit_test(names_that_are_mended_are_counted),
         cmocka_unit_test(text_in_utf16_is_read),
         cmocka_unit_test(a_head_states_the_rate),

@@ -287,10 +287,43 @@ static void caps_are_named(void **state)
     arena_release(&a);
 }
 
+// The head has the sum of all rows: what is cut off between two of them is a profile still.
+static void rows_that_the_head_has_and_the_text_lacks_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t told;
+    } heads[] = {
+        {"goroutine profile: total 9\n3 @ 0x5 0x9\n2 @ 0x7\n", 4},
+        {"goroutine profile: total 5\n3 @ 0x5 0x9\n2 @ 0x7\n", 0},
+        {"goroutine profile: total 4\n3 @ 0x5 0x9\n2 @ 0x7\n", 0},
+        {"heap profile: 3: 300 [5: 500] @ heap/2\n1: 100 [2: 200] @ 0x5\n", 3},
+        {"heap profile: 3: 300 [3: 300] @ heap/2\n1: 100 [1: 100] @ 0x5\n", 2},
+        {"heap profile: 1: 300 [1: 300] @ growthz\n1: 100 [1: 100] @ 0x5\n", 1},
+        {"heap profile: 3: 300 [5: 500] @ heapprofile\n1: 100 [2: 200] @ 0x5\n"
+         "2: 200 [3: 300] @ 0x7\n",
+         0},
+        {"heap_v2/2\n  t*: 3: 300 [0: 0]\n@ 0x5\n  t*: 1: 100 [0: 0]\n", 2},
+        {"heap_v2/2\n  t*: 3: 300 [0: 0]\n@ 0x5\n  t*: 3: 300 [0: 0]\n", 0},
+    };
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        struct arena a;
+        struct decoded d = {0};
+        arena_init(&a, NULL, 1 << 20);
+        assert_ok(decode(&a, str_of(heads[i].text), &d, e));
+        if (d.profiles->losses.count[LOSS_CUT_OFF] != heads[i].told)
+            fail_msg("%s: %llu", heads[i].text,
+                     (unsigned long long)d.profiles->losses.count[LOSS_CUT_OFF]);
+        arena_release(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_becomes_stacks),
+        cmocka_unit_test(rows_that_the_head_has_and_the_text_lacks_are_told),
         cmocka_unit_test(every_cut_is_a_profile_or_a_fault),
         cmocka_unit_test(cpu_profiles_have_words_of_any_kind),
         cmocka_unit_test(cut_cpu_profiles_and_lengths_are_refused),
