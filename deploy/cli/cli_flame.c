@@ -202,10 +202,14 @@ bool flame_walk_next(const struct flame *f, struct flame_walk *w)
 
 static void put_name(struct buf *b, str name)
 {
+    // At the begin of a line a number sign and a space are a comment.
+    bool comment = b->n == 0 && (str_is(name, "#") || str_starts(name, S("# ")));
     for (size_t i = 0; i < name.n; i++) {
         uint8_t c = (uint8_t)name.p[i];
-        // A newline in a name would end the line of its stack.
-        buf_byte(b, c < ' ' || c == 0x7f ? '?' : c);
+        // A newline in a name would end the line of its stack, and a semicolon the frame: it
+        // becomes a colon, as in stackcollapse-perf.pl.
+        bool odd = c < ' ' || c == 0x7f || (i == 0 && comment);
+        buf_byte(b, odd ? '?' : c == ';' ? ':' : c);
     }
 }
 

@@ -81,6 +81,51 @@ static void levels_become_collapsed_text(void **state)
     buf_release(&out);
 }
 
+// What would be two frames, two lines or a comment.
+static void a_name_stays_one_frame_in_collapsed_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *text;  // of it, and below itself
+    } odd[] = {
+        {"Ljava/lang/Object;.f",
+         "Ljava/lang/Object:.f 1\nLjava/lang/Object:.f;Ljava/lang/Object:.f 3\n"},
+        {"x\ny", "x?y 1\nx?y;x?y 3\n"},
+        {"# of rows", "? of rows 1\n? of rows;# of rows 3\n"},
+        {"#", "? 1\n?;# 3\n"},
+        {"#1", "#1 1\n#1;#1 3\n"},
+    };
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        char name[64];
+        char *two[] = {(char[]){"total"}, name};
+        int64_t root[] = {0, 4, 0, 0};
+        int64_t outer[] = {0, 4, 1, 1};
+        int64_t inner[] = {0, 3, 3, 1};
+        struct graph x;
+        struct flame f;
+        struct arena a;
+        struct buf out;
+        struct buf b;
+        snprintf(name, sizeof name, "%s", odd[i].name);
+        arena_init(&a, NULL, 1 << 20);
+        buf_init(&out, NULL, 1 << 20);
+        buf_init(&b, NULL, 1 << 20);
+        graph_init(&x);
+        x.g.names = two;
+        x.g.n_names = COUNT(two);
+        add_level(&x, root, 4);
+        add_level(&x, outer, 4);
+        add_level(&x, inner, 4);
+        struct flame_sink sink = {append, &out};
+        assert_ok(flame_read(&a, &x.g, &f, e) && flame_folded(&f, &a, &b, &sink, e));
+        if (!str_is(buf_view(&out), odd[i].text)) fail_msg("%.*s", STR(buf_view(&out)));
+        buf_release(&b);
+        buf_release(&out);
+        arena_release(&a);
+    }
+}
+
 static void functions_have_self_and_total(void **state)
 {
     (void)state;
@@ -351,6 +396,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_become_collapsed_text),
+        cmocka_unit_test(a_name_stays_one_frame_in_collapsed_text),
         cmocka_unit_test(functions_have_self_and_total),
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(self_has_its_place_beside_the_bars_below),
