@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "decode/callgraph.h"
 #include "decode/json_lists.h"
+#include "decode/json_values.h"
 #include "model/marks.h"
 
 #define NS_PER_US 1000
@@ -45,6 +46,7 @@ struct sp {
     struct json_ints raw;
     str mode;
     int64_t interval;
+    int64_t interval_ns;  // of an interval that is no whole number of microseconds; or 0
     int64_t samples;
     bool has_frames;
     // value of one sample in each type
@@ -81,6 +83,18 @@ static bool sp_number(struct json_reader *r, int64_t *out, err *e)
     if (text.n == 0 || json_int(text, out)) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "byte %zu: \"%.*s\" is no number of 64 bits", r->at,
                    STR(str_slice(text, 0, 64)));
+}
+
+static bool sp_interval(struct sp *s, err *e)
+{
+    str text = {0};
+    double us = 0;
+    if (!json_want_text(&s->json, &text, e)) return false;
+    bool whole = text.n == 0 || str_i64(text, &s->interval);
+    if (whole || (json_int(text, &s->interval) && json_double(text, &us) &&
+                  json_whole(us * NS_PER_US, &s->interval_ns)))
+        return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "\"%.*s\" is no interval", STR(str_slice(text, 0, 64)));
 }
 
 static bool sp_frame(struct sp *s, err *e)
@@ -126,7 +140,7 @@ static bool sp_read(struct sp *s, err *e)
     enum json_token t = json_next(r);
     for (; t == JSON_KEY; t = json_next(r)) {
         bool ok = str_is(r->text, "mode")       ? json_want_text(r, &s->mode, e)
-                  : str_is(r->text, "interval") ? sp_number(r, &s->interval, e)
+                  : str_is(r->text, "interval") ? sp_interval(s, e)
                   : str_is(r->text, "samples")  ? sp_number(r, &s->samples, e)
                   : str_is(r->text, "frames")   ? sp_frames(s, e)
                   : str_is(r->text, "raw")      ? json_read_ints(r, "raw", &s->raw, e)
@@ -269,11 +283,12 @@ static bool sp_types(struct sp *s, err *e)
     if (str_is(s->mode, "object")) {
         s->types[0] = (struct profile_type){S("alloc_objects"), S("count")};
         s->scale[0] = MAX(interval, 1);
-    } else if (interval && (cpu || str_is(s->mode, "wall"))) {
+    } else if ((interval || s->interval_ns > 0) && (cpu || str_is(s->mode, "wall"))) {
         s->types[1] = (struct profile_type){cpu ? S("cpu") : S("wall"), S("nanoseconds")};
         if (__builtin_mul_overflow(interval, (int64_t)NS_PER_US, &s->scale[1]))
             return err_set(e, ERR_OUT_OF_RANGE, "an interval of %lld us does not fit 64 bits of ns",
                            (long long)interval);
+        if (s->interval_ns > 0) s->scale[1] = s->interval_ns;
         s->type_count = 2;
     }
     return true;

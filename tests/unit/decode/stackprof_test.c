@@ -20,6 +20,12 @@ static const struct tool_case cases[] = {
      "alloc_objects/count: <main>=10 <main>;Object#f=35"},
     {"{\"mode\":\"custom\",\"interval\":5," FRAMES "," RAW "}",
      "samples/count: <main>=2 <main>;Object#f=7"},
+    // An interval with a fraction, and of less than a microsecond.
+    {"{\"mode\":\"wall\",\"interval\":1000.5," FRAMES "," RAW "}",
+     "samples/count,wall/nanoseconds: <main>=2,2001000 <main>;Object#f=7,7003500"},
+    {"{\"mode\":\"wall\",\"interval\":\"0.25\"," FRAMES "," RAW "}",
+     "samples/count,wall/nanoseconds: <main>=2,500 <main>;Object#f=7,1750"},
+    {"{\"interval\":\"x\"," FRAMES "}", "!is no interval"},
     // Without raw.
     {"{\"mode\":\"wall\",\"interval\":1000,\"raw\":null," FRAMES "}",
      "samples/count,wall/nanoseconds: <main>=2,2000000 <main>;Object#f=7,7000000"},
