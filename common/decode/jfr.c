@@ -106,25 +106,29 @@ static bool read_events(struct jfr *d, struct jfr_chunk *k, bool settings, err *
 }
 
 // The chunk has memory of its own until its end. What d->a may have meanwhile is less by that.
-static bool read_chunk(struct jfr *d, const uint8_t **at, uint64_t *stacks, err *e)
+static bool read_chunk(struct jfr *d, struct jfr_chunk *k, err *e)
 {
-    struct jfr_chunk k = {.first_stack = *stacks};
     struct arena own;
     size_t cap = d->a->cap;
-    if (!read_header(d, *at, &k, e)) return false;
     arena_init(&own, d->a->budget, cap - d->a->used);
     own.setting = d->a->setting;
-    k.a = &own;
-    bool ok = jfr_read_types(d, &k, e) && jfr_read_pools(d, &k, e);
+    k->a = &own;
+    bool ok = jfr_read_types(d, k, e) && jfr_read_pools(d, k, e);
     // Programs of events are still to be made in it, which are small.
     d->a->cap = MAX(cap - own.used, d->a->used);
-    ok = ok && read_events(d, &k, true, e) && jfr_rates_make(d, &k, e) &&
-         read_events(d, &k, false, e);
+    ok = ok && read_events(d, k, true, e) && jfr_rates_make(d, k, e) && read_events(d, k, false, e);
     d->a->cap = cap;
-    *stacks += (uint64_t)k.pools.stacks.count + 1;
-    *at = k.end;
     arena_release(&own);
     return ok;
+}
+
+static bool has_samples(const struct jfr *d)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < JFR_PROFILES; i++) {
+        n |= d->build.samples[i].count;
+    }
+    return n > 0;
 }
 
 static bool read_all(struct jfr *d, struct jfr_recording *out, err *e)
@@ -132,7 +136,18 @@ static bool read_all(struct jfr *d, struct jfr_recording *out, err *e)
     uint64_t stacks = 0;
     const uint8_t *at = d->start;
     while (at < d->end) {
-        if (!read_chunk(d, &at, &stacks, e)) return false;
+        struct jfr_chunk k = {.first_stack = stacks};
+        err fault = {0};
+        if (!read_header(d, at, &k, &fault)) {
+            // A program that was killed leaves a chunk without its end. Those before it are whole.
+            d->is_cut = has_samples(d);
+            if (d->is_cut) break;
+            *e = fault;
+            return false;
+        }
+        if (!read_chunk(d, &k, e)) return false;
+        stacks += (uint64_t)k.pools.stacks.count + 1;
+        at = k.end;
     }
     return jfr_build_profiles(d, out, e);
 }

@@ -300,11 +300,16 @@ static void copy_labels(struct copying *x, const struct jfr_sample *s)
 {
     const struct jfr_labels *l = &x->d->labels;
     uint32_t context = idmap_row(&l->contexts, s->context);
+    bool known = context != MAP_NONE || s->context == 0;
     if (context != MAP_NONE) {
         for (uint32_t i = l->context_first[context]; i < l->context_first[context + 1]; i++) {
-            put_label(x, string_of(l, l->pairs[i].key), string_of(l, l->pairs[i].text));
+            const struct jfr_label_pair *pair = &l->pairs[i];
+            known &= idmap_row(&l->string_rows, pair->key) != MAP_NONE &&
+                     idmap_row(&l->string_rows, pair->text) != MAP_NONE;
+            put_label(x, string_of(l, pair->key), string_of(l, pair->text));
         }
     }
+    losses_add(&x->p->losses, LOSS_UNKNOWN_LABELS, !known);
     if (s->span) put_label(x, S("profile_id"), arena_printf(x->d->a, "%016" PRIx64, s->span));
     if (s->span_name) put_label(x, S("span_name"), string_of(l, s->span_name));
 }
@@ -381,6 +386,7 @@ bool jfr_build_profiles(struct jfr *d, struct jfr_recording *out, err *e)
     }
     if (n) losses_add(&profiles[0].losses, LOSS_BAD_TEXT, d->bad_texts + d->labels.bad_texts);
     if (n) losses_add(&profiles[0].losses, LOSS_SYMBOL_LENGTH, d->build.long_names);
+    if (n) losses_add(&profiles[0].losses, LOSS_CUT_CHUNK, d->is_cut);
     *out = (struct jfr_recording){{profiles, n}, names, d->settings.event};
     return true;
 }

@@ -342,6 +342,7 @@ struct jfr {
     const uint8_t *end;
     struct jfr_settings settings;  // of the chunks so far: not every chunk repeats them
     uint64_t bad_texts;
+    bool is_cut;  // what follows the last whole chunk is none
     struct jfr_builder build;
     struct jfr_labels labels;
 };

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from cli import run
-from client import Pprof, fixed64, packed, pb, unique, unpb
+from client import Pprof, fixed64, multipart, packed, pb, unique, unpb
 from flametree import Flametree
 from jfr import Jfr
 from otlp import grpc_export, otlp_request
@@ -201,6 +201,22 @@ def test_recordings_take_their_own_rate(f, tmp_path):
     silent = unique()
     reply = s.ingest(silent, Jfr().sample(1).encode(), format="jfr").expect(200)
     assert reply.headers["Flametree-Discarded"] == "assumed_rate=1" and s.stacks(silent) == {"App.work": 10_000_000}
+
+
+def test_recordings_without_their_end_or_labels_keep_their_value(f):
+    """A program that was killed leaves a last chunk of no size; a snapshot may lack labels that samples name."""
+    s, service, chunk = f.server("jfr-cut"), unique(), Jfr().setting("event", "cpu").setting("interval", "5000000").sample(1, times=3)
+    running = chunk.encode()
+    reply = s.ingest(service, chunk.encode() + running[:8] + bytes(8) + running[16:], format="jfr").expect(200)
+    assert reply.headers["Flametree-Discarded"] == "cut_chunk=1" and s.stacks(service) == {"App.work": 15_000_000}
+    s.ingest(unique(), running[:-1], format="jfr").expect(422, "a size that is not that of what is left")
+    strings = [pb((1, 1), (2, "k")), pb((1, 2), (2, "v"))]
+    snapshot = pb((1, [pb((1, context), (2, pb((1, pb((1, 1), (2, value)))))) for context, value in ((7, 2), (8, 9))]), (2, strings))
+    body, headers = multipart(jfr=chunk.sample(1, context=7).sample(1, context=8).sample(1, context=9).encode(), labels=snapshot)
+    named = unique()
+    assert s.ingest(named, body, headers, format="jfr").expect(200).headers["Flametree-Discarded"] == "unknown_labels=2"
+    assert s.stacks(named) == {"App.work": 6 * 5_000_000} and s.stacks(named, selector='k="v"') == {"App.work": 5_000_000}
+    assert parts(f, "jfr-cut") == {("discarded", "cut_chunk"): 1, ("mended", "unknown_labels"): 2}
 
 
 # ---- the page's status

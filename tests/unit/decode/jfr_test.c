@@ -507,6 +507,31 @@ static void check_event_cuts(struct jw *w)
     }
 }
 
+// A second chunk that is cut, or was never ended, takes nothing from the first.
+static void check_chunk_cuts(struct jw *w)
+{
+    jw_chunk(w, hits, COUNT(hits));
+    size_t first = w->out.n;
+    jw_chunk(w, hits, COUNT(hits));
+    str whole = buf_view(&w->out);
+    for (size_t n = first + 1; n < whole.n; n++) {
+        struct arena a;
+        struct jfr_recording r = {0};
+        expect_with(str_slice(whole, 0, n), (str){0}, "process_cpu cpu\n" CHUNK_SAMPLES, NULL);
+        arena_init(&a, NULL, 1 << 20);
+        assert_ok(decode_jfr(&a, str_slice(whole, 0, n), (str){0}, &(struct decode_options){0}, &r,
+                             NULL, e));
+        assert_int_equal(r.profiles.profiles[0].losses.count[LOSS_CUT_CHUNK], 1);
+        arena_release(&a);
+    }
+}
+
+static void whole_chunks_before_a_cut_one_are_kept_and_told(void **state)
+{
+    (void)state;
+    recording_in_both(check_chunk_cuts);
+}
+
 static void every_cut_of_an_event_is_refused(void **state)
 {
     (void)state;
@@ -662,6 +687,7 @@ int main(void)
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(every_cut_of_a_pool_is_refused),
         cmocka_unit_test(every_cut_of_an_event_is_refused),
+        cmocka_unit_test(whole_chunks_before_a_cut_one_are_kept_and_told),
         cmocka_unit_test(headers_are_checked),
         cmocka_unit_test(large_numbers_are_survived),
         cmocka_unit_test(a_bomb_of_pools_ends_at_the_cap),
