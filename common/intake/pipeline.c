@@ -268,6 +268,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     labels ls = with_service(scratch, item);
     struct admission_pass how;
     if (!arena_ok(scratch, e)) return false;
+    from.series = labels_fingerprint(ls);
     if (!in->limits->refuses_faulty && !mend_label_text(scratch, &ls, &p->losses, e)) return false;
     if (!pass(in, p, ls, &how, why, e)) return false;
     if (how.dropped) {

@@ -170,9 +170,10 @@ struct packing {
     struct buf vector;  // scratch
 };
 
-// 74 bits of a hash of the series, the time as sent, the client's id and the body. The labels by
-// which the sample types of a profile differ come last and by XOR: then ids of siblings differ by
-// bits that depend only on their types, and a block keeps these bits once, not for each row.
+// 74 bits of a hash of the series, its labels as sent, the time as sent, the client's id and the
+// body. The labels by which the sample types of a profile differ come last and by XOR: then ids of
+// siblings differ by bits that depend only on their types, and a block keeps these bits once, not
+// for each row.
 static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
 {
     static const str of_types[] = {S_INIT(LABEL_PROFILE_TYPE), S_INIT("__type__"),
@@ -192,8 +193,8 @@ static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
     // in. Without one two equal uploads are two profiles, and the nonce keeps them apart.
     uint64_t nonce = f->client_id.n ? 0 : f->nonce;
     uint64_t number = f->client_id.n ? 0 : f->number;
-    uint64_t words[] = {labels_fingerprint(rest), (uint64_t)f->time_ns, x->body_hash, nonce,
-                        number};
+    uint64_t words[] = {
+        labels_fingerprint(rest), f->series, (uint64_t)f->time_ns, x->body_hash, nonce, number};
     struct hash_state h;
     hash_begin(&h);
     hash_add(&h, words, sizeof words);

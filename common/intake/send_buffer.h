@@ -28,6 +28,7 @@
 struct send_buffer_source {
     str body;            // as sent
     str client_id;       // empty if there is none
+    uint64_t series;     // hash of the labels as sent: rules may make one series of several
     int64_t time_ns;     // as sent, 0 if there was none
     uint64_t nonce;      // of the request; used where the client gave no id
     uint32_t number;     // of the profile in the request

@@ -272,6 +272,25 @@ static labels merged(struct splitter *x, labels own)
     return (labels){v, n};
 }
 
+// The labels of storage are those of the profile: what a rule made of them would be set anew, as
+// above, so groups that differ in nothing else are one.
+static labels without_rules_of_storage(struct splitter *x, labels set)
+{
+    label *v = ARENA_ARRAY(x->a, label, set.n + x->common.n);
+    if (!v) return (labels){0};
+    size_t n = 0;
+    for (size_t i = 0; i < set.n; i++) {
+        if (!is_of_storage(set.v[i].name)) v[n++] = set.v[i];
+    }
+    size_t others = n;
+    for (size_t i = 0; i < x->common.n; i++) {
+        label one = x->common.v[i];
+        if (is_of_storage(one.name) && one.value.n) v[n++] = one;
+    }
+    if (n > others) sort(v, n);
+    return (labels){v, n};
+}
+
 static bool become(struct splitter *x, labels own, uint32_t *group, err *e)
 {
     labels set = merged(x, own);
@@ -279,7 +298,9 @@ static bool become(struct splitter *x, labels own, uint32_t *group, err *e)
     if (!arena_ok(x->a, e)) return false;
     if (x->finish && !x->finish->run(x->finish->arg, x->a, &set, &keep, e)) return false;
     *group = MAP_NONE;
-    return !keep || find_or_add(x, set, group, e);
+    if (!keep) return true;
+    set = without_rules_of_storage(x, set);
+    return arena_ok(x->a, e) && find_or_add(x, set, group, e);
 }
 
 // The second step: groups whose sets became equal are put together.

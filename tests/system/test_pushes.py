@@ -7,7 +7,7 @@ import time
 import zlib
 
 import pytest
-from client import CPU, PUSH, Pprof, Server, select, unique
+from client import CPU, PUSH, Pprof, Server, pb, select, unique
 from flametree import AT_ONCE, BIN, Flametree, compact, flush
 
 CUT = "[truncated stack]"
@@ -238,3 +238,35 @@ def test_cumulative_values_are_stored_as_sent(quick):
         profile = Pprof(("main;alloc", [value]), types=[("alloc_space", "bytes")], period_type=("space", "bytes"), time_ns=at + i * 10**9)
         s.push({"__name__": "memory", "service_name": service}, profile).expect(200)
     assert s.stacks(service, type="memory:alloc_space:bytes:space:bytes") == {"main;alloc": 420}
+
+
+# ---- several profiles in one request, and several series that rules make one
+
+MERGING = "[{source_labels: [pod], target_label: __order__}, {source_labels: [pod], target_label: __type__}, {regex: pod, action: labeldrop}]"
+
+
+def batch(*series):
+    """A PushRequest: (labels, pprof ...), and the id of all its profiles."""
+    pairs = [([pb((1, k), (2, v)) for k, v in labels.items()], profiles) for labels, *profiles in series]
+    return pb((1, [pb((1, labels), (2, [pb((1, p if isinstance(p, bytes) else p.encode()), (2, "01234567-89ab-4def-8123-456789abcdef")) for p in profiles]))
+                   for labels, profiles in pairs]))
+
+
+@pytest.fixture(scope="module")
+def merging():
+    with Flametree("--limits.ingestion_relabeling_rules", MERGING, "--limits.max_sessions_per_series", "1") as f:
+        yield f
+
+
+def test_series_that_rules_make_one_lose_nothing(merging):
+    s, service, labels = merging.server(), unique(), {"__name__": "process_cpu"}
+    one, at = Pprof(("a", 1)), unique()
+    rows = [{**labels, "service_name": service, "pod": pod} for pod in "abc"]
+    for _ in range(2):  # what comes again is recognised all the same
+        raw_push(s, batch(*[(row, one) for row in rows])).expect(200)
+    assert s.stacks(service) == {"a": 3}
+    raw_push(s, batch(({**labels, "service_name": at}, Pprof(*[("a", 1 << i, {"pod": "p%d" % i}) for i in range(4)], ("a", 16))))).expect(200)
+    assert s.stacks(at) == {"a": 31} and s.series(at, "pod", "__order__", "__type__") == [{"__type__": "cpu"}]
+    sessions = unique()
+    raw_push(s, batch(*[({**labels, "service_name": sessions, "__session_id__": "0%d00000000000000" % i}, one) for i in (1, 2)])).expect(200)
+    assert s.stacks(sessions) == {"a": 2}
