@@ -176,16 +176,19 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
 
 // Runs after the checks, so that limits count what was sent.
 static bool change(struct pipeline *in, struct arena *scratch, struct profile *p, labels *ls,
-                   enum discard_reason *why, err *e)
+                   uint64_t *dropped_bytes, enum discard_reason *why, err *e)
 {
     // Go first: its repair compares stacks of all samples, those without a value too.
     if (normalise_is_go(p, *ls) && !normalise_go(scratch, p)) return arena_fail(scratch, e);
     if (!mend_types(p, e)) return false;
+    uint32_t types = p->type_count;
+    assert(types > 0);
     if (!tenant_rules_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
         // As for the rules of series (finish): they joined labels of the client that are too long.
         if (e->code == ERR_INVALID_ARGUMENT) *why = DISCARD_LABEL_VALUE_TOO_LONG;
         return false;
     }
+    *dropped_bytes = (uint64_t)p->encoded_bytes * (types - p->type_count) / types;
     bool ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
               tenant_rules_session(scratch, ls, in->limits->max_sessions_per_series);
     return ok || arena_fail(scratch, e);
@@ -233,14 +236,16 @@ static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
            (pipeline_shorten(f, a, ls, e) && validate_labels(a, ls, f->limits, f->why, e));
 }
 
-// Counts samples that rules dropped, as their share of the profile's bytes.
-static void count_dropped(struct pipeline *in, const struct profile *p, const struct split *split)
+// Counts sample types and samples that rules dropped, as their share of the profile's bytes.
+// of_types: the share of the types.
+static void count_dropped(struct pipeline *in, const struct profile *p, const struct split *split,
+                          uint64_t of_types)
 {
-    if (split->dropped == 0) return;
-    assert(split->dropped <= p->sample_count);
-    // Divided by a count that is not 0: samples were dropped, so there are some.
-    uint64_t share = (uint64_t)p->encoded_bytes * split->dropped / p->sample_count;
-    lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, share);
+    uint64_t share = 0;
+    assert(split->dropped <= p->sample_count && of_types <= p->encoded_bytes);
+    if (split->dropped) share = (p->encoded_bytes - of_types) * split->dropped / p->sample_count;
+    if (split->dropped == 0 && of_types == 0) return;
+    lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, of_types + share);
     // A profile that is stored in part counts with its bytes only.
     if (split->group_count > 0) in->discards.profiles[DISCARD_DROPPED_BY_RELABEL_RULES]--;
 }
@@ -277,9 +282,11 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     from.annotations = annotations(in, &how);
     from.annotation_count = how.annotation_count;
-    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, why, e))
+    uint64_t of_types = 0;
+    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, &of_types, why, e))
         return false;
     if (p->sample_count == 0) {  // nothing is left: accepted, not stored
+        if (of_types) lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, p->encoded_bytes);
         note_losses(in, p);
         return true;
     }
@@ -292,7 +299,7 @@ static bool run_profile(struct pipeline *in, struct arena *scratch, struct profi
     }
     losses_add(&p->losses, LOSS_LABELS_LIMIT, finishing.surplus);
     losses_add(&p->losses, LOSS_LABEL_LENGTH, finishing.lengthy);
-    count_dropped(in, p, &split);
+    count_dropped(in, p, &split, of_types);
     if (split.group_count == 0) return true;  // told with the reason of the rules
     *why = DISCARD_MALFORMED_PROFILE;         // if a sum does not fit
     if (!send_buffer_add(&in->out, scratch, p, &split, &from, e)) {

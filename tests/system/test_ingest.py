@@ -409,6 +409,10 @@ def test_rules_of_series_and_sample_types(ruled):
     s.ingest(heap, Pprof(("a", [5, 0]), ("b", [7, 9]), types=types, period_type=("space", "bytes")).encode(), format="pprof").expect(200)
     assert s.types(heap) == ["memory:inuse_space:bytes:space:bytes"]
     assert s.stacks(heap, "memory:inuse_space:bytes:space:bytes") == {"b": 9}
+    dropped_bytes = f.metric(dropped % "bytes")
+    body = Pprof(("a", 5), types=(("alloc_space", "bytes"),), period_type=("space", "bytes")).encode()
+    s.ingest(unique(), body, format="pprof").expect(200)  # nothing of it is left
+    assert f.metric(dropped % "samples") == 2 and f.metric(dropped % "bytes") == dropped_bytes + len(body)
 
 
 def test_bad_rules_are_told_at_start():
