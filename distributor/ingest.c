@@ -74,7 +74,7 @@ struct upload {
 static void count_malformed(struct upload *u, const err *why)
 {
     assert(why->code != ERR_OK);
-    pipeline_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
+    pipeline_refuse_unread(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
 }
 
 // Answers a failure in reading or storing the body. True: the exchange has its answer.
@@ -182,7 +182,7 @@ static bool read_parameters(struct upload *u, err *e)
 {
     if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) {
         (void)!err_wrap(e, "name");
-        pipeline_refuse(&u->q.in, DISCARD_INVALID_LABELS, u->x->body.n, e);
+        pipeline_refuse_unread(&u->q.in, DISCARD_INVALID_LABELS, u->x->body.n, e);
         return false;
     }
     // Later errors are logged with the service, so it is set as soon as the name is known.
@@ -424,8 +424,8 @@ static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded
         err_set(e, ERR_INVALID_ARGUMENT,
                 "decompressed size exceeds maximum allowed size of %zu bytes", o.inflated_max);
     }
-    pipeline_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
-                    over_cap ? o.inflated_max : bytes.n, e);
+    pipeline_refuse_unread(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
+                           over_cap ? o.inflated_max : bytes.n, e);
     return false;
 }
 
@@ -541,8 +541,8 @@ static bool parse_recording(struct upload *u, const struct recording_parts *part
         err_set(e, ERR_INVALID_ARGUMENT,
                 "decompressed size exceeds maximum allowed size of %zu bytes", o.inflated_max);
     }
-    pipeline_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
-                    over_cap ? o.inflated_max : parts->jfr.n, e);
+    pipeline_refuse_unread(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
+                           over_cap ? o.inflated_max : parts->jfr.n, e);
     return false;
 }
 

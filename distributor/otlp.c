@@ -32,9 +32,7 @@ static bool open_request(struct request *q, str bytes, bool json, struct otlp **
                                    (uint32_t)MIN(q->limits->max_profile_symbol_value_length,
                                                  INT32_MAX)};
     if (json ? otlp_open_json(a, bytes, &o, d, e) : otlp_open(a, bytes, &o, d, e)) return true;
-    q->in.received++;
-    q->in.received_bytes += bytes.n;
-    pipeline_refuse(&q->in, DISCARD_MALFORMED_PROFILE, bytes.n, e);
+    pipeline_refuse_unread(&q->in, DISCARD_MALFORMED_PROFILE, bytes.n, e);
     return false;
 }
 
@@ -50,9 +48,7 @@ static void take_profile(struct request *q, struct arena *scratch, struct otlp_p
 
 static void refuse_profile(struct request *q, const struct otlp_profile *p, const err *why)
 {
-    q->in.received++;
-    q->in.received_bytes += p->message.n;
-    pipeline_refuse(&q->in, DISCARD_MALFORMED_PROFILE, p->message.n, why);
+    pipeline_refuse_unread(&q->in, DISCARD_MALFORMED_PROFILE, p->message.n, why);
 }
 
 static bool take_all(struct request *q, struct otlp *d, struct outcome *out, err *e)
@@ -195,7 +191,7 @@ static void answer_error(struct upload *c, unsigned status, const err *e)
 
 static bool fail(struct upload *c, unsigned status, enum discard_reason why, const err *e)
 {
-    pipeline_refuse(&c->q.in, why, c->x->body.n, e);
+    pipeline_refuse_unread(&c->q.in, why, c->x->body.n, e);
     answer_error(c, status, e);
     return false;
 }
@@ -208,7 +204,7 @@ static bool read_type(struct upload *c, err *e)
     if (c->json || str_among(type, binary, COUNT(binary))) return true;
     err_set(e, ERR_INVALID_ARGUMENT, "Unsupported Content-Type: %.*s",
             (int)MIN(type.n, (size_t)TEXT_SHOWN), type.p);
-    pipeline_refuse(&c->q.in, DISCARD_MALFORMED_PROFILE, c->x->body.n, e);
+    pipeline_refuse_unread(&c->q.in, DISCARD_MALFORMED_PROFILE, c->x->body.n, e);
     // In neither encoding, as the client takes none of them.
     route_text(c->x, 415, str_of(e->msg));
     c->answered = true;

@@ -191,7 +191,7 @@ static void log_refusal(struct request *q, const err *fault, bool answered)
 
 // A body that cannot be read as a whole has an unknown number of profiles, and counts as one. Where
 // there is no tenant yet, whose it is cannot be told.
-static str count_refused(const struct http_exchange *x, const err *e)
+static str count_refused(const struct http_exchange *x, const char *protocol, const err *e)
 {
     bool large = x->status == 413;
     bool unread = large || e->code == ERR_INVALID_ARGUMENT || e->code == ERR_UNIMPLEMENTED;
@@ -200,6 +200,8 @@ static str count_refused(const struct http_exchange *x, const err *e)
     enum discard_reason why = large ? DISCARD_BODY_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE;
     size_t bytes = large ? x->body_max : x->body.n;
     str values[] = {str_of(discard_name(why)), x->req.tenant};
+    metric_add_to(&distributor_received_profiles, str_of(protocol), 1);
+    metric_add_to(&distributor_received_bytes, str_of(protocol), bytes);
     metric_add_set(&distributor_discarded_samples, values, 1);
     if (bytes) metric_add_set(&distributor_discarded_bytes, values, bytes);
     return values[0];
@@ -208,7 +210,7 @@ static str count_refused(const struct http_exchange *x, const err *e)
 void request_refused(struct distributor_state *self, const struct http_exchange *x,
                      const char *protocol, const err *e)
 {
-    str reason = count_refused(x, e);
+    str reason = count_refused(x, protocol, e);
     refusals_log(&self->refusals, &x->req.log, reason, protocol, (str){0}, e);
 }
 

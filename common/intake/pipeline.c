@@ -48,6 +48,16 @@ void pipeline_refuse(struct pipeline *in, enum discard_reason why, size_t bytes,
     pipeline_fail(in, why, e);
 }
 
+void pipeline_refuse_unread(struct pipeline *in, enum discard_reason why, size_t bytes,
+                            const err *e)
+{
+    in->received++;
+    in->received_bytes += bytes;
+    if (in->admission && in->admission->received)
+        in->admission->received(in->admission->arg, bytes);
+    pipeline_refuse(in, why, bytes, e);
+}
+
 bool pipeline_body_fits(struct pipeline *in, err *e)
 {
     double limit = in->limits->ingestion_body_limit_mb * MIB;
@@ -353,9 +363,7 @@ void pipeline_pprof(struct pipeline *in, const struct pipeline_item *item)
         size_t bytes = over_cap ? o.inflated_max : item->bytes.n;
         // The decoder names its cap; the answer names the limit, in Pyroscope's words.
         if (over_cap) (void)!validate_size(o.inflated_max + 1, in->limits, &why, &e);
-        in->received++;
-        in->received_bytes += bytes;
-        pipeline_refuse(in, why, bytes, &e);
+        pipeline_refuse_unread(in, why, bytes, &e);
     }
     arena_release(&scratch);
 }

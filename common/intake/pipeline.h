@@ -58,9 +58,13 @@ void pipeline_pprof(struct pipeline *in, const struct pipeline_item *item);
 void pipeline_profile(struct pipeline *in, struct arena *scratch, struct profile *p, bool text,
                       const struct pipeline_item *item);
 
-// Counts a failure and notes it as the answer, unless there was one before. Also for a failure that
-// was met before there was a profile.
+// Counts a failure and notes it as the answer, unless there was one before.
 void pipeline_refuse(struct pipeline *in, enum discard_reason why, size_t bytes, const err *e);
+
+// The same for what was not offered, as it could not be read: it counts as one profile received, so
+// that what was received is what was stored and what was discarded.
+void pipeline_refuse_unread(struct pipeline *in, enum discard_reason why, size_t bytes,
+                            const err *e);
 
 // Notes a failure as the request's answer, unless there was one before; counts nothing.
 void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e);

@@ -270,3 +270,22 @@ def test_series_that_rules_make_one_lose_nothing(merging):
     sessions = unique()
     raw_push(s, batch(*[({**labels, "service_name": sessions, "__session_id__": "0%d00000000000000" % i}, one) for i in (1, 2)])).expect(200)
     assert s.stacks(sessions) == {"a": 2}
+
+
+def test_received_is_stored_and_discarded(strict):
+    """Whatever was refused, and wherever, was received."""
+    s = Server(strict.url, tenant="sums", strict=True)
+
+    def counted(name):
+        text = Server(strict.admin_url).call("GET", "/metrics").body.decode()
+        return sum(float(n) for n in re.findall(r"^flametree_distributor_%s\{.*\} (\S+)$" % name, text, re.M))
+
+    def all_counted():
+        return {what: (counted("received_%s_total" % what), counted("discarded_%s_total" % reason)) for what, reason in (("profiles", "samples"), ("bytes", "bytes"))}
+    for _, send, status, _, reason, *_ in REFUSED:
+        before = all_counted()
+        send(s).expect(status)
+        after = all_counted()
+        for what in after:
+            received, discarded = (after[what][i] - before[what][i] for i in range(2))
+            assert received == discarded and (what == "bytes" or received == (reason not in ("invalid_argument",))), (what, reason, received, discarded, s.last)
