@@ -67,7 +67,7 @@ static bool run_write(struct request *q, str message, err *e)
     }
     if (q->in.received == 0) return err_set(e, ERR_INVALID_ARGUMENT, "no profiles received");
     if (!request_send(q, e)) return false;
-    if (q->in.failed) *e = q->in.first;
+    if (q->in.failed) pipeline_answer(&q->in, e);
     return !q->in.failed;
 }
 

@@ -49,7 +49,7 @@ static bool run_push(struct request *q, str message, err *e)
     if (!request_send(q, e)) return false;
     // Valid profiles are stored, whatever the others are; only then is the first refusal the
     // answer.
-    if (q->in.failed) *e = q->in.first;
+    if (q->in.failed) pipeline_answer(&q->in, e);
     return !q->in.failed;
 }
 

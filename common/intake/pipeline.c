@@ -30,8 +30,18 @@ void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e)
     in->failed = true;
     assert(e->code != ERR_OK);
     in->first = *e;
+    in->first_number = in->received;
     in->first_why = why;
     in->first_service = in->service;
+}
+
+void pipeline_answer(const struct pipeline *in, err *e)
+{
+    assert(in->failed);
+    *e = in->first;
+    if (in->received < 2) return;
+    err_set(e, in->first.code, "%s (profile %u of %u; refused: %u, stored: %llu)", in->first.msg,
+            in->first_number, in->received, in->refused, (unsigned long long)in->stored);
 }
 
 static void lose(struct pipeline *in, enum discard_reason why, size_t bytes)

@@ -34,7 +34,8 @@ struct pipeline {
     void *lost_arg;
     str service;  // of the current profile, as its sender names it
     bool failed;
-    err first;  // the first failure, which is the request's answer
+    err first;              // the first failure, which is the request's answer
+    uint32_t first_number;  // of its profile, from 1
     enum discard_reason first_why;
     str first_service;
     bool exhausted;  // the send buffer ran out of memory: nothing of this request may be sent
@@ -65,6 +66,10 @@ void pipeline_refuse(struct pipeline *in, enum discard_reason why, size_t bytes,
 // that what was received is what was stored and what was discarded.
 void pipeline_refuse_unread(struct pipeline *in, enum discard_reason why, size_t bytes,
                             const err *e);
+
+// The first refusal as the answer to a request of several profiles: which of them it is, and what
+// became of the others.
+void pipeline_answer(const struct pipeline *in, err *e);
 
 // Notes a failure as the request's answer, unless there was one before; counts nothing.
 void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e);

@@ -272,6 +272,15 @@ def test_series_that_rules_make_one_lose_nothing(merging):
     assert s.stacks(sessions) == {"a": 2}
 
 
+def test_the_answer_names_the_profile_and_tells_of_the_others(quick):
+    s, service, labels = quick.server(), unique(), {"__name__": "process_cpu"}
+    good, ahead = Pprof(("a", 1)), Pprof(("a", 1), time_ns=time.time_ns() + 3600 * 10**9)
+    body = batch(({**labels, "service_name": service}, good, Pprof(("a", 2)), b"no profile"), ({**labels, "service_name": service}, ahead), ({"service_name": service}, Pprof(("a", 4))))
+    raw_push(s, body).expect(400, "(profile 3 of 5; refused: 3, stored: 2)")
+    assert s.stacks(service) == {"a": 3}
+    assert "profile 1 of" not in raw_push(s, batch(({**labels, "service_name": service}, b"no profile"))).expect(400).text
+
+
 def test_received_is_stored_and_discarded(strict):
     """Whatever was refused, and wherever, was received."""
     s = Server(strict.url, tenant="sums", strict=True)
