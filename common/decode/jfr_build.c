@@ -139,6 +139,29 @@ static uint32_t find_sample(struct jfr_samples *all, const struct jfr_sample *ke
     return map_put(&all->rows, hash, row, e) ? row : MAP_NONE;
 }
 
+// Adds the values of an event to its sample, whose number is *last - 1. A sum beyond 64 bits is for
+// those to refuse who take the profile, for the recording's other profiles may fit: what does not
+// fit into the sample is a sample more.
+static bool count_values(struct arena *a, struct jfr_samples *all, uint32_t *last, int64_t one,
+                         int64_t two, err *e)
+{
+    struct jfr_sample *s = &all->v[*last - 1];
+    int64_t sums[JFR_VALUES] = {0};
+    bool over = __builtin_add_overflow(s->values[0], one, &sums[0]);
+    over |= __builtin_add_overflow(s->values[1], two, &sums[1]);
+    if (over) {
+        if (!arena_grow(a, &all->v, &all->cap, (size_t)all->count + 1, sizeof *all->v))
+            return arena_fail(a, e);
+        all->v[all->count] = all->v[*last - 1];
+        s = &all->v[all->count++];
+        *last = all->count;
+        sums[0] = one;
+        sums[1] = two;
+    }
+    memcpy(s->values, sums, sizeof sums);
+    return true;
+}
+
 static bool add(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
                 const struct jfr_values *v, int64_t one, int64_t two, err *e)
 {
@@ -169,14 +192,7 @@ static bool add(struct jfr *d, struct jfr_chunk *k, enum jfr_profile_kind kind,
         *last = row + 1;
     }
     if (k->stacks[stack].unknown) losses_add(&all->losses, LOSS_UNKNOWN_FRAME, 1);
-    struct jfr_sample *s = &all->v[*last - 1];
-    const int64_t more[JFR_VALUES] = {one, two};
-    for (int i = 0; i < JFR_VALUES; i++) {
-        if (!__builtin_add_overflow(s->values[i], more[i], &s->values[i])) continue;
-        return err_set(e, ERR_INVALID_ARGUMENT, "JFR: the sum of %.*s is above 2^63",
-                       STR(kinds[kind].types[i].type));
-    }
-    return true;
+    return count_values(d->a, all, last, one, two, e);
 }
 
 static enum jfr_state state_of(const struct jfr_chunk *k, const struct jfr_values *v)

@@ -35,8 +35,7 @@
     X(CUT_OFF, "cut_off", false, "objects or threads that the file's head counts and no row has") \
     X(IGNORED_PART, "ignored_part", false,                                                        \
       "parts of a form that are not read: no file, an unknown name, or a second profile")         \
-    X(CUT_CHUNK, "cut_chunk", false,                                                              \
-      "recordings whose end is no whole chunk; what it holds was left out")                       \
+    X(CUT_CHUNK, "cut_chunk", false, "ends of recordings that are no whole chunk")                \
     X(UNKNOWN_LABELS, "unknown_labels", true, "samples with labels that are not in the file")     \
     X(SAMPLES_LIMIT, "samples_limit", true,                                                       \
       "samples beyond the limit; their stacks were left out")                                     \

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from cli import run
-from client import Pprof, fixed64, multipart, packed, pb, unique, unpb
+from client import CPU, Pprof, fixed64, multipart, packed, pb, unique, unpb
 from flametree import Flametree
 from jfr import Jfr
 from otlp import grpc_export, otlp_request
@@ -217,6 +217,14 @@ def test_recordings_without_their_end_or_labels_keep_their_value(f):
     assert s.ingest(named, body, headers, format="jfr").expect(200).headers["Flametree-Discarded"] == "unknown_labels=2"
     assert s.stacks(named) == {"App.work": 6 * 5_000_000} and s.stacks(named, selector='k="v"') == {"App.work": 5_000_000}
     assert parts(f, "jfr-cut") == {("discarded", "cut_chunk"): 1, ("mended", "unknown_labels"): 2}
+
+
+def test_a_sum_of_a_recording_that_does_not_fit_takes_no_other_profile_with_it(f):
+    s, service = f.server("jfr-sums"), unique()
+    recording = Jfr().setting("event", "cpu").setting("interval", "5000000").sample(1, times=3).tlab(2, 1 << 62).tlab(1, 7).tlab(2, 1 << 62).encode()
+    s.ingest(service, recording, format="jfr").expect(422, "the sum of the values of alloc_in_new_tlab_bytes does not fit 64 bits")
+    assert s.stacks(service) == {"App.work": 15_000_000} and s.types(service) == [CPU]
+    assert f.metric('flametree_distributor_discarded_samples_total{reason="malformed_profile",tenant="jfr-sums"}') == 1
 
 
 # ---- the page's status
