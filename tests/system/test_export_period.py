@@ -9,7 +9,7 @@ from client import CPU, QUERIER, Pprof, pb, unpb
 from flametree import AT_ONCE, Flametree, compact, flush
 
 HOUR = 3600 * 10**9
-START = (time.time_ns() // HOUR - 60) * HOUR
+START = (time.time_ns() // (24 * HOUR) - 3) * 24 * HOUR  # a day that is asked for as a whole
 RANGE = {"start": (START - HOUR) // 10**6, "end": (START + 30 * HOUR) // 10**6}
 MEMORY = "memory:alloc_space:bytes:space:bytes"
 HEAP = {"types": (("alloc_space", "bytes"),), "period_type": ("space", "bytes")}
