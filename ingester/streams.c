@@ -25,17 +25,18 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define TICK_NS    NS_PER_S
-#define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
-#define QUIET_NS   ((uint64_t)(120 * NS_PER_S))
-#define LIMIT_NS   ((uint64_t)(5 * NS_PER_S))  // of one round
-#define PROBE_NS   ((uint64_t)NS_PER_S)
-#define END_NS     ((uint64_t)(5 * NS_PER_S))
-#define IDLE_NS    (3600 * NS_PER_S)
-#define WORK_MAX   ((size_t)64 << 20)
-#define AGAIN_NS   (20 * NS_PER_MS)
-#define LOST_MAX   256
-#define LOST_TEXT  400
+#define TICK_NS       NS_PER_S
+#define INSPECT_NS    ((uint64_t)(15 * NS_PER_S))
+#define QUIET_NS      ((uint64_t)(120 * NS_PER_S))
+#define LIMIT_NS      ((uint64_t)(5 * NS_PER_S))  // of one round
+#define PROBE_NS      ((uint64_t)NS_PER_S)
+#define END_NS        ((uint64_t)(5 * NS_PER_S))
+#define IDLE_NS       (3600 * NS_PER_S)
+#define WORK_MAX      ((size_t)64 << 20)
+#define AGAIN_NS      (20 * NS_PER_MS)
+#define FIRST_LIST_NS ((uint64_t)NS_PER_S)  // most that an answer waits for the first list
+#define LOST_MAX      256
+#define LOST_TEXT     400
 
 // Times of profiles may be ahead of this machine's clock by so much at least: clocks of machines
 // differ.
@@ -70,6 +71,7 @@ struct streams {
     uint64_t next_list_mono_ns;
     struct lock lock;  // of what follows
     struct cond wake;
+    struct cond asked;  // the store was asked, well or not
     bool stopping;
     bool wake_now;
     bool inspect_now;
@@ -190,6 +192,7 @@ static void replace(struct streams *s, struct lost *v, size_t n)
     if (n) memcpy(s->lost, v, n * sizeof *v);
     s->lost_count = n;
     s->listed = true;
+    cond_wake_all(&s->asked);
     lock_give(&s->lock);
     metric_set(&ingester_lost_directories, (int64_t)n);
 }
@@ -364,6 +367,7 @@ static uint64_t go_round(struct streams *s)
     bool opened = wal_state(s->in->wal) == WAL_OPEN;
     lock_take(&s->lock);
     s->tried |= s->listed || !ok;
+    if (s->tried) cond_wake_all(&s->asked);
     s->fault = ok ? (err){0} : e;
     bool stopping = s->stopping;
     lock_give(&s->lock);
@@ -401,6 +405,7 @@ static void *run_streams(void *arg)
 
 static void release(struct streams *s)
 {
+    cond_release(&s->asked);
     cond_release(&s->wake);
     lock_release(&s->lock);
     roll_release(&s->roll);
@@ -427,6 +432,7 @@ bool streams_start(struct ingester *in, struct streams **out, err *e)
     arena_init(&s->list.arena, NULL, WORK_MAX);
     lock_init(&s->lock, LOCK_STREAMS);
     cond_init(&s->wake);
+    cond_init(&s->asked);
     if (thread_start(&s->thread, "ingester.streams", run_streams, s, e)) {
         *out = s;
         return true;
@@ -444,6 +450,7 @@ void streams_drain(struct streams *s)
     lock_take(&s->lock);
     s->stopping = true;
     cond_wake_all(&s->wake);
+    cond_wake_all(&s->asked);
     lock_give(&s->lock);
     thread_join(s->thread);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
@@ -522,7 +529,12 @@ void streams_put(struct streams *s, struct arena *a, const struct head_query *q,
 {
     if (!s) return;
     int64_t ahead = ahead_most(s, a, q);
+    uint64_t until_mono_ns = clock_mono_ns() + FIRST_LIST_NS;
     lock_take(&s->lock);
+    // A process that has just begun will know in a moment, so its first answers need not be marked.
+    while (!s->listed && !s->tried && !s->stopping &&
+           cond_wait_until(&s->asked, &s->lock, until_mono_ns))
+        ;
     for (size_t i = 0; i < s->lost_count; i++) {
         const struct lost *l = &s->lost[i];
         int64_t until = l->until_ns > INT64_MAX - ahead ? INT64_MAX : l->until_ns + ahead;
