@@ -21,7 +21,7 @@ struct loss_page {
     size_t rows;
 };
 
-// Of all tenants that are asked for. The sum is of counters that fit, and wraps as they do.
+// The count of a reason, added up over the tenants that are asked for. It wraps as counters do.
 static uint64_t loss_page_count(struct loss_page *p, struct metric *m, const char *reason)
 {
     uint64_t sum = 0;

@@ -175,8 +175,8 @@ static bool has_number_within(str stack)
     return false;
 }
 
-// Of a text in which every line has two numbers: are they two counts, and no names that end in a
-// number? Such names come on callers too, or differ by nothing else.
+// Every line of the text has two numbers. *are: both are counts. Otherwise the first number ends a
+// name: such names stand on callers too, or two stacks differ by the number alone.
 static bool are_pairs(struct folded *f, struct map *known, bool *are, err *e)
 {
     str *stacks = ARENA_ARRAY(f->s.a, str, f->lines);
@@ -203,9 +203,10 @@ static bool are_pairs(struct folded *f, struct map *known, bool *are, err *e)
     return true;
 }
 
-// What difffolded.pl writes has the counts of two profiles on each line. The second one is read as
-// any count is, and the first one then belongs to the name: that is told. One that is 0 makes it
-// plain, as no profiler writes stacks that it did not see.
+// A file of difffolded.pl has the counts of two profiles on each line. The decoder reads the second
+// count as it reads any count, so the first one becomes a part of the name: the loss tells that. If
+// a second count is 0 the file is certainly such a difference, since no profiler writes a stack
+// that it did not see; then the file is refused.
 static bool tell_pairs(struct folded *f, err *e)
 {
     struct map known;

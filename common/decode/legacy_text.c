@@ -28,7 +28,7 @@ struct pair {
     int64_t bytes;
 };
 
-// What the rows still lack of the sum in the head.
+// The sum in the head less the rows that were read.
 struct missing {
     __int128 count;
     __int128 bytes;

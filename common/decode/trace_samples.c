@@ -138,7 +138,7 @@ static bool trace_samples_way(struct trace_samples *s, struct graft *g, uint32_t
         if (!arena_grow(s->a, &s->way, &s->way_cap, *n + 1, sizeof *s->way))
             return arena_fail(s->a, e);
         s->way[(*n)++] = row;
-        // Who comes here again by its callers finds the root.
+        // A circle of callers leads to this frame again, finds it marked and ends at the root.
         f->stamp = s->stamp;
         f->node = *node;
         if (f->parent.n == 0) return true;

@@ -60,7 +60,8 @@ struct v8 {
     struct losses losses;
 };
 
-// What a piece has twice counts once, or is refused if it differs.
+// Begins a piece of the profile. A list that one piece has twice counts once; if the two differ,
+// the file is refused.
 void v8_begin_piece(struct v8 *v);
 
 // The value of a profile's field, whose key has been read. Nodes, samples and times are added to

@@ -368,7 +368,7 @@ static bool dot_fits(const struct graph *g)
     return fit;
 }
 
-// What is not of the functions shown is of no other node.
+// No node has the value of a function that is not shown, so the total less the selves is hidden.
 static void dot_tell(const struct graph *g, struct tree_shown *shown)
 {
     struct wide self = {0};

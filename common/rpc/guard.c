@@ -125,8 +125,8 @@ static bool browser_vouches(const struct guard *g, const struct http_exchange *x
     str host = host_of(place);
     if (!str_is(http_headers_get(&x->headers, "sec-fetch-site"), "same-origin")) return false;
     if (!place.n || http_same_authority(place, x->authority)) return false;
-    // Where both name one host, whatever the ports, no proxy put its upstream there. It may be a
-    // page whose name was made to point here, so Host must name us.
+    // If Origin and Host name one host, whatever the ports, no proxy has replaced Host by the name
+    // of its upstream. The page's name may have been made to point here, so Host must name us.
     if (str_ieq(host, host_of(x->authority)) && !names_us(g, x->authority)) return false;
     return str_starts(origin, S("https://")) || is_localhost(host) ||
            (is_address(host) && is_loopback(host));

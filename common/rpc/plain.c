@@ -136,7 +136,7 @@ bool route_body(struct http_exchange *x, size_t max, err *e)
         bool packed = gzip ? compress_is_gzip(in) : compress_is_zstd(in);
         return !packed || plain_inflate(x, gzip, max, e);
     }
-    // What reads the body would find fault with bytes that are not what was sent.
+    // A handler that read the compressed bytes would complain of a text that nobody sent.
     return !plain_is_packed(how) ||
            err_set(e, ERR_UNIMPLEMENTED,
                    "unknown compression \"%.*s\": supported encodings are " ENCODINGS,

@@ -145,7 +145,8 @@ static bool check_admin(const struct admin_settings *a, err *e)
     return !address || values_address(str_of(a->listen), true, e) || err_wrap(e, "admin.listen");
 }
 
-// What a start would say of the second one is that its address is in use, and not by whom.
+// Two listeners of one address. Without this check the start would fail with "address in use",
+// which does not name the other listener.
 static bool check_listeners(const struct config *c, err *e)
 {
     const struct server_settings *s = config_section(c, "server");

@@ -321,8 +321,7 @@ static bool check_limit(const struct cli *c, const struct diff *d, double limit,
                        "could compare",
                        i ? "comparison" : "baseline", (long long)d->total[i]);
     }
-    // What was left out of one side looks like a change, and what was left out of both is in no
-    // row.
+    // A function that one answer left out looks like a change; one that both left out has no row.
     if (c->frames_cut) {
         return err_set(
             e, ERR_FAILED_PRECONDITION,

@@ -243,8 +243,8 @@ static bool give(struct span *s, const struct harvest_step *step, str pprof, err
     return s->h->take(s->h->arg, step, pprof, e);
 }
 
-// What lies at the very start of the step is fetched and taken away from the whole: no range of the
-// API begins behind it and less than a millisecond behind it.
+// Fetches the profiles at the very start of the step and subtracts them from the whole step. No
+// range of the API could leave them out: ranges begin at whole milliseconds.
 static bool give_without_edge(struct span *s, const struct harvest_step *step, char *selector,
                               const struct fetched *early, err *e)
 {

@@ -122,7 +122,7 @@ static bool is_full(const struct wal *w, size_t bytes)
     return c->bytes - c->news_bytes + bytes > most || (c->bytes + bytes) / CUT_NEWS_TIMES > most;
 }
 
-// Whoever adopts a stream adds its cuts without the lead.
+// With the lock: a thread that adopts a stream adds the stream's cuts without having the lead.
 static bool wal_has_many_cuts(struct wal *w)
 {
     lock_take(&w->lock);

@@ -81,7 +81,7 @@ static void levels_become_collapsed_text(void **state)
     buf_release(&out);
 }
 
-// What would be two frames, two lines or a comment.
+// Names that collapsed text would take for two frames, two lines or a comment.
 static void a_name_stays_one_frame_in_collapsed_text(void **state)
 {
     (void)state;

@@ -137,7 +137,7 @@ static void a_difference_is_that_of_each_stack(void **state)
     assert_ok(pprof_subtract(buf_view(&whole), buf_view(&part), &out, e));
     assert_ok(series_file_sum(buf_view(&out), &sum, e));
     assert_int_equal(sum, 5);
-    // What is left of a stack may be negative, as values may.
+    // A difference may be negative, as values may.
     buf_clear(&out);
     assert_ok(pprof_subtract(buf_view(&part), buf_view(&whole), &out, e));
     assert_ok(series_file_sum(buf_view(&out), &sum, e));

@@ -103,7 +103,7 @@ static void folded_reads_the_count_behind_the_last_space(void **state)
     }
 }
 
-// What difffolded.pl writes, and stacks whose names end in a number.
+// Files of difffolded.pl, and stacks whose names end in a number.
 static void a_first_of_two_counts_is_told(void **state)
 {
     (void)state;

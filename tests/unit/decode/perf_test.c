@@ -317,7 +317,7 @@ static void a_rate_that_is_asked_for_counts_more_than_the_text(void **state)
     arena_release(&a);
 }
 
-// What may have been the head of a sample is told; what perf prints besides is not.
+// A line that may have been the head of a sample is counted; other lines that perf prints are not.
 static void lines_that_are_no_part_of_a_sample_are_counted(void **state)
 {
     (void)state;

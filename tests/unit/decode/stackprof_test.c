@@ -62,7 +62,7 @@ static void bytes_tell_the_format(void **state)
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(tool_of(str_of(cases[i].text)), TOOL_STACKPROF);
     assert_int_equal(tool_of(S("\x04\x08{\x0d:\x0c")), TOOL_STACKPROF);
-    // Of a writer that leaves the sums of frames out.
+    // A writer that leaves out the sums of frames.
     assert_int_equal(tool_of(S("{\"mode\":\"wall\",\"interval\":1,\"samples\":2,\"raw\":[1,7,2],"
                                "\"frames\":{\"7\":{\"name\":\"f\"}}}")),
                      TOOL_STACKPROF);

@@ -143,7 +143,7 @@ const READABLE = (100 << 3) | 2, INDEX = 1 << 3;
 /** The bytes of a message. */
 const bytesOf = (r: Reader): Uint8Array<ArrayBuffer> => r.bytes.slice(r.at, r.end) as Uint8Array<ArrayBuffer>;
 
-/** What reads each field of a message, by its tag: the bytes of a part, or from where its number begins. */
+/** The function that reads a field, by the field's tag. It gets the bytes of a part, or a reader that stands before the number. */
 interface Fields { [tag: number]: (r: Reader) => void }
 
 /** Walks over the fields of a message; what nobody reads is stepped over. */
