@@ -52,13 +52,13 @@ need_packages() {
     rm -f "$log"
 }
 
-# build PRESET TARGET...: configures and builds; prints the log only if that fails.
+# build PRESET TARGET...: configures and builds; prints the log only if that fails. Of calls at the same time each waits for the one before it.
 build() {
     local preset=$1 log="$top/build/$1.log"
     shift
     mkdir -p "$top/build" 2>/dev/null && [ -w "$top/build" ] || die "$top/build cannot be written to by $(id -un)"
     say "building $preset ($*)$([ -d "$top/build/$preset" ] || echo ', which takes a minute or two the first time')"
-    if ! { cmake -S "$top" --preset "$preset" && cmake --build "$top/build/$preset" --target "$@"; } >"$log" 2>&1; then
+    if ! (flock 9 && cmake -S "$top" --preset "$preset" && cmake --build "$top/build/$preset" --target "$@") 9>"$top/build/$preset.lock" >"$log" 2>&1; then
         { sed -n '/^\(FAILED:\|CMake Error\)/,$p' "$log" | grep . || tail -n 30 "$log"; } | grep -v '^\[' | cut -c 1-240 | head -n 40 >&2
         die "the build failed; its log is build/$preset.log"
     fi

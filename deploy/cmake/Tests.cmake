@@ -153,9 +153,9 @@ if(TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
     target_link_libraries(walk PRIVATE ft_ingester ft_querier ft_compactor ft_s3 ${CMOCKA})
     fixtures_of(walk ${walk})
     if(FT_SANITIZE MATCHES thread)
-        add_test(NAME walk COMMAND walk 8 4711 700 none)  # mistakes are found without, and sooner
+        add_test(NAME walk COMMAND walk 6 drawn 700 none)  # mistakes are found without, and sooner
     else()
-        add_test(NAME walk COMMAND walk 50 4711 700 none)
+        add_test(NAME walk COMMAND walk 20 drawn 700 none)
         add_test(NAME walk.mistakes COMMAND walk 0 4711)
         set_tests_properties(walk.mistakes PROPERTIES TIMEOUT 3600 LABELS unit COST 1000)
     endif()

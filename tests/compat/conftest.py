@@ -1,6 +1,8 @@
 """Real clients, got once into build/compat in the versions that go.sum, requirements.txt and package-lock.json name, and
 the servers that all cases share: one process, and the processes of deploy/examples. In a bucket, with the log in it and
 members found by name, if the environment says so (tests/lib/flametree.py)."""
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -54,7 +56,31 @@ def own(name, kind):
     return found.stdout.strip()
 
 
+held = []
+
+
+@contextlib.contextmanager
+def alone():
+    """Of runs at the same time (tests/run has two) one fills build/compat, and the others wait."""
+    if held:
+        yield
+        return
+    os.makedirs(os.path.join(TOP, "build/compat"), exist_ok=True)
+    with open(os.path.join(TOP, "build/compat/lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        held.append(lock)
+        try:
+            yield
+        finally:
+            held.pop()
+
+
 def get(name, *command, cwd=HERE, env=None):
+    with alone():
+        get_alone(name, *command, cwd=cwd, env=env)
+
+
+def get_alone(name, *command, cwd, env):
     """Runs what downloads, again if the network was in trouble; skips when a package cannot be had."""
     for attempt in range(ATTEMPTS):
         ran = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -74,12 +100,13 @@ def installed(name, lock, install):
     folder, mark = os.path.join(TOP, "build/compat", name), os.path.join(TOP, "build/compat", name, "installed")
     with open(os.path.join(HERE, name, lock)) as f:
         wanted = sys.executable + "\n" + f.read()
-    if not os.path.exists(mark) or open(mark).read() != wanted:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
-        install(folder)
-        with open(mark, "w") as f:
-            f.write(wanted)
+    with alone():
+        if not os.path.exists(mark) or open(mark).read() != wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            install(folder)
+            with open(mark, "w") as f:
+                f.write(wanted)
     return folder
 
 
@@ -133,7 +160,7 @@ def node_program():
 
 
 @pytest.fixture(scope="session")
-def java_program():
+def java_program(tmp_path_factory):
     """The busy program of tests/compat/java under io.pyroscope:agent and io.pyroscope:otel."""
     for tool in ("java", "javac", "mvn"):
         if not shutil.which(tool):
@@ -142,7 +169,7 @@ def java_program():
     def install(folder):
         get("java", "mvn", "-q", "-B", "-f", os.path.join(HERE, "java/pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory=" + folder)
     jars = os.path.join(installed("java", "pom.xml", install), "*")
-    classes = os.path.join(TOP, "build/compat/java.classes")
+    classes = str(tmp_path_factory.mktemp("classes"))
     done = subprocess.run(["javac", "-cp", jars, "-d", classes, os.path.join(HERE, "java/Busy.java")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ["java", "-cp", jars + os.pathsep + classes, "Busy"]
@@ -154,5 +181,5 @@ def rust_program():
     if not shutil.which("cargo"):
         pytest.skip("tests/compat/rust needs cargo")
     target = os.path.join(TOP, "build/compat/rust")
-    get("rust", "cargo", "build", "-q", "--release", "--locked", "--manifest-path", os.path.join(HERE, "rust/Cargo.toml"), "--target-dir", target)
-    return [os.path.join(target, "release/busy")]
+    get("rust", "cargo", "build", "-q", "--locked", "--manifest-path", os.path.join(HERE, "rust/Cargo.toml"), "--target-dir", target)
+    return [os.path.join(target, "debug/busy")]

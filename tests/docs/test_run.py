@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
 import changed
 
 RUN = open(os.path.join(TOP, "tests", "run"), encoding="utf-8").read()
+PARTS = open(os.path.join(TOP, "tests", "lib", "parts.sh"), encoding="utf-8").read()
 FILES = subprocess.run(["git", "-C", TOP, "ls-files", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
@@ -44,11 +45,16 @@ def test_every_part_is_a_function_and_in_the_help_and_has_its_seconds():
     quick, nightly = (re.search(r"^%s=\((.*)\)$" % name, RUN, re.M)[1].split() for name in ("quick", "nightly"))
     usage = run("--help").stdout
     with open(os.path.join(TOP, "tests", "lib", "seconds"), encoding="utf-8") as f:
-        seconds = {line.split()[0] for line in f}
+        seconds = {line.split()[0] for line in f if not line.startswith("#")}
     for part in [*changed.all_parts(), *quick, *nightly]:
-        assert "part_%s()" % part in RUN, part
+        assert "part_%s()" % part in PARTS, part
     assert all(re.search("^  %s " % part, usage, re.M) for part in [*changed.all_parts(), "quick", "nightly"])
     assert {*changed.all_parts(), *quick} == seconds
+
+
+def test_mistakes_can_be_made_and_their_table_is_new():
+    done = subprocess.run([os.path.join(TOP, "tests/mistakes/run"), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_stories_are_tests_that_exist():

@@ -8,9 +8,9 @@
 // walk must find are made, each in as many walks as it takes (a bounded number); those that take
 // long only where at least WALKS_LONG walks are asked for, as in the nightly run. With MISTAKE all
 // walks make that one, and none where it is "none". WALKS may be 0. The seed is printed and can be
-// given; FLAMETREE_WALK_SEED does the same. Where logs are, each walk draws;
-// FLAMETREE_WALK_LOG=local or object has it in all. FLAMETREE_WALK_STORE=s3://BUCKET/PREFIX has the
-// walk in a bucket of a real service (place.h).
+// given; FLAMETREE_WALK_SEED does the same where none is given, or "drawn" is. Where logs are, each
+// walk draws; FLAMETREE_WALK_LOG=local or object has it in all. FLAMETREE_WALK_STORE with
+// s3://BUCKET/PREFIX has the walk in a bucket of a real service (place.h).
 #include "walk/log.h"
 #include "walk/place.h"
 #include "walk/world.h"
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     uint64_t seed = (uint64_t)time(NULL);
     if (given && !str_u64(str_of(given), &seed)) return 2;
     unsigned walks = (unsigned)number(argc, argv, 1, WALKS);
-    seed = number(argc, argv, 2, seed);
+    if (argc > 2 && strcmp(argv[2], "drawn") != 0) seed = number(argc, argv, 2, seed);
     unsigned steps = (unsigned)number(argc, argv, 3, STEPS);
     enum mistake mistake = NO_MISTAKE;
     for (int i = 1; argc > 4 && i < MISTAKES; i++)

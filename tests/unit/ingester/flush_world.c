@@ -126,8 +126,13 @@ void push(struct world *x, size_t n, int64_t span_ns)
 
 bool flush(struct world *x, struct flush_totals *done, err *e)
 {
+    return flush_within(x, 60, done, e);
+}
+
+bool flush_within(struct world *x, unsigned seconds, struct flush_totals *done, err *e)
+{
     struct req r;
-    req_init(&r, RANK_PUBLIC, &x->w.memory, SIZE_MAX, (uint64_t)(60 * NS_PER_S));
+    req_init(&r, RANK_PUBLIC, &x->w.memory, SIZE_MAX, seconds * (uint64_t)NS_PER_S);
     bool ok = flush_now(x->w.in->flush, &r, true, done, e);
     req_release(&r);
     return ok;

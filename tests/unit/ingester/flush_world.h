@@ -43,6 +43,7 @@ void push(struct world *x, size_t n, int64_t span_ns);
 // ---- looking
 
 bool flush(struct world *x, struct flush_totals *done, err *e);
+bool flush_within(struct world *x, unsigned seconds, struct flush_totals *done, err *e);
 
 // Everything once, however it is spread.
 void check(struct world *x);
