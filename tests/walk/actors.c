@@ -15,11 +15,13 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define TENANT    S(WALK_TENANT)
 #define GRID_NS   (10 * NS_PER_MS)  // rows lie between its points, borders of questions on them
 #define LATE_NS   (90 * SLOT_MINUTE)
 #define AGAIN_NS  (30 * SLOT_MINUTE)
+#define REST_NS   (20 * NS_PER_S)
 #define JOBS_MOST 3
 
 const char *const walk_services[WALK_SERVICES] = {"api", "web"};
@@ -41,6 +43,21 @@ bool walk_may_fail(const struct world *w, const err *e)
     if (w->grace_ns == 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DATA_LOSS)) return true;
     return e->code == ERR_UNAVAILABLE || e->code == ERR_ABORTED || e->code == ERR_CANCELED ||
            e->code == ERR_DEADLINE_EXCEEDED;
+}
+
+bool walk_asks_again(struct world *w, struct http_exchange *x, struct buf *out, err *e,
+                     uint64_t *until)
+{
+    if (w->mistake != NO_MISTAKE || e->code != ERR_UNAVAILABLE) return false;
+    if (!*until) *until = clock_mono_ns() + (uint64_t)REST_NS;
+    if (clock_mono_ns() > *until) return false;
+    usleep(50000);
+    req_release(&x->req);
+    memset(x, 0, sizeof *x);
+    req_init(&x->req, RANK_PUBLIC, &w->memory, SIZE_MAX, 0);
+    buf_clear(out);
+    *e = (err){0};
+    return true;
 }
 
 // ---- pushing
@@ -384,7 +401,11 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
     seat_freeze(w);
     question_roll(w, d, whole, q);
     count(w, &w->counts.queries);
-    bool ok = ask(w, q, x, &out, &e);
+    bool ok = false;
+    uint64_t until = 0;
+    do
+        ok = ask(w, q, x, &out, &e);
+    while (!ok && whole && walk_asks_again(w, x, &out, &e, &until));
     seat_thaw();
     str exact = ok ? http_headers_get(&x->answer_headers, "flametree-exact") : (str){0};
     if (!ok) {

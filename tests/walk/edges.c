@@ -454,7 +454,11 @@ void walk_ask_edges(struct world *w, struct dice *d, bool whole)
     buf_init(&out, NULL, (size_t)1 << 28);
     seat_freeze(w);
     roll_question(w, d, whole, q);
-    bool ok = ask(w, q, x, &out, &e);
+    bool ok = false;
+    uint64_t until = 0;
+    do
+        ok = ask(w, q, x, &out, &e);
+    while (!ok && whole && walk_asks_again(w, x, &out, &e, &until));
     seat_thaw();
     str exact = ok ? http_headers_get(&x->answer_headers, "flametree-exact") : (str){0};
     str explained = ok ? http_headers_get(&x->answer_headers, "flametree-explain") : (str){0};

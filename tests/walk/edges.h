@@ -22,4 +22,12 @@ void walk_count_rows(struct world *w, struct req *r, const struct buf *out, uint
 // Whether a question may end so while others work.
 bool walk_may_fail(const struct world *w, const err *e);
 
+// After a walk, a whole question was refused, as it is while something moves. Threads of ingesters
+// go on by themselves, and on a busy machine rows can move in each of the few rounds that a
+// question of a walk has. So it is asked again, and all that it used is as new. False: it was
+// refused for another reason, or for so long that what moves never comes to rest. *until is 0 at
+// first.
+bool walk_asks_again(struct world *w, struct http_exchange *x, struct buf *out, err *e,
+                     uint64_t *until);
+
 void walk_count_answer(struct world *w, bool ok, bool rounded);

@@ -77,6 +77,16 @@ static bool talk(void *arg, err *e)
     return well || unanswered(e, ended ? "closed the connection" : "refused");
 }
 
+// A server that had no descriptor for a client turns the next one away, and that may be the first
+// one that is not disturbed any more. After it all are served.
+static void rest(void *arg, bool done)
+{
+    err e = {0};
+    for (int i = 0; !done && i < 3; i++)
+        done = talk(arg, &e);
+    assert_true(done);
+}
+
 static const char h1_bytes[] =
     "POST /echo?q HTTP/1.1\r\nHost: a\r\nX-Y: z\r\nContent-Length: 5\r\n\r\nhello"
     "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -129,11 +139,11 @@ static void a_server_answers_refuses_or_closes(void **state)
     rig_open(r);
     struct talk h1 = {r, {h1_bytes, sizeof h1_bytes - 1}, h1_complete};
     struct talk h2 = {r, {h2_bytes, sizeof h2_bytes - 1}, h2_complete};
-    struct torture_count n = torture_work(
-        &(struct torture_work){.name = "net.h1", .run = talk, .arg = &h1, .lives_on = true});
+    struct torture_count n = torture_work(&(struct torture_work){
+        .name = "net.h1", .run = talk, .check = rest, .arg = &h1, .lives_on = true});
     assert_true(n.allocations > 5 && n.calls > 5);
-    n = torture_work(
-        &(struct torture_work){.name = "net.h2", .run = talk, .arg = &h2, .lives_on = true});
+    n = torture_work(&(struct torture_work){
+        .name = "net.h2", .run = talk, .check = rest, .arg = &h2, .lives_on = true});
     assert_true(n.allocations > 5 && n.calls > 10);
     rig_free(r);
     assert_int_equal(torture_descriptors(), before);
