@@ -121,6 +121,7 @@ def test_files_of_the_client_hold_what_it_says(one, format, tmp_path):
             raise AssertionError("\nseed %d\n%s\nfails for\n%s" % (SEED, last or why, shown(small)))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("days", [1, 3, 65])
 def test_all_ways_to_ask_say_what_was_sent(days):
     """In every state, of all formats at once."""

@@ -89,6 +89,7 @@ def fits(id, kind):
     return id.split(":")[2] == kind[1] and kind[0] in (None, id.split(":")[1])
 
 
+@pytest.mark.drawn(40)
 @needs_corpus
 @pytest.mark.parametrize("name", NAMES)
 def test_all_ways_to_ask_say_what_the_facts_say(f, name):

@@ -7,12 +7,16 @@ What clang-tidy says of a file follows from the program, .clang-tidy, the comman
 of all files that it includes. The hash of these names a file in the cache when clang-tidy found nothing; a file with
 findings is looked at each time. Like ccache's, the cache lies in the user's folder, so that a fresh clone has it too:
 $FLAMETREE_TIDY_CACHE, else flametree-tidy in $XDG_CACHE_HOME or ~/.cache. Ends with 0 if there is nothing to find.
+
+Where hardly any file is known to be clean, as on a machine that is new, it looks at what the last commits changed and at
+some of the others, drawn by FLAMETREE_DRAWN (tests/run). Without it, as in tests/run nightly, it looks at all.
 """
 import concurrent.futures
 import functools
 import hashlib
 import json
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -20,6 +24,7 @@ import time
 
 TIDY, CLANG = "clang-tidy-14", "clang-14"
 KEEP_S = 30 * 86400  # entries that nobody asked for so long go
+MOST, COMMITS = 120, 30  # files looked at where few are known, and commits whose files are among them
 
 
 def cache_folder():
@@ -64,17 +69,29 @@ def key(command, top, about):
     return hashed.hexdigest()
 
 
-def check(path, command, build, cache, top, about):
-    """(path, was it clean before, its findings)"""
-    entry = os.path.join(cache, key(command, top, about))
-    if os.path.exists(entry):
-        os.utime(entry)
-        return path, True, ""
+def check(path, entry, build):
+    """(path, its findings)"""
     done = subprocess.run([TIDY, "-p", build, "--quiet", path], capture_output=True, text=True)
     if done.returncode == 0 and not done.stdout.strip():
         open(entry, "w").close()
-        return path, False, ""
-    return path, False, done.stdout or done.stderr or "%s: clang-tidy ended with %d" % (path, done.returncode)
+        return path, ""
+    return path, done.stdout or done.stderr or "%s: clang-tidy ended with %d" % (path, done.returncode)
+
+
+def changed_lately():
+    names = subprocess.run(["git", "log", "-%d" % COMMITS, "--format=", "--name-only"], capture_output=True, text=True, check=True).stdout.split()
+    return set(names + subprocess.run(["git", "diff", "--name-only", "HEAD"], capture_output=True, text=True, check=True).stdout.split())
+
+
+def some_of(paths):
+    """Those that are looked at in this run."""
+    drawn = os.environ.get("FLAMETREE_DRAWN")
+    if not drawn or len(paths) <= MOST:
+        return paths
+    lately = changed_lately()
+    chosen = [path for path in paths if path in lately]
+    others = [path for path in paths if path not in lately]
+    return chosen + random.Random(drawn).sample(others, min(len(others), max(0, MOST - len(chosen))))
 
 
 def main(build, log, *files):
@@ -85,16 +102,21 @@ def main(build, log, *files):
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     # The version tells the processor too, which has no say.
     about = "\n".join(line for line in version.splitlines() if "CPU" not in line) + digest(".clang-tidy") + digest(__file__)
-    known = findings = 0
+    findings = 0
     with open(log, "w") as out, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(check, path, commands[os.path.realpath(path)], build, cache, top, about) for path in files]
+        entries = dict(zip(files, pool.map(lambda path: os.path.join(cache, key(commands[os.path.realpath(path)], top, about)), files)))
+        unknown = [path for path in files if not os.path.exists(entries[path])]
+        for path in set(files) - set(unknown):
+            os.utime(entries[path])
+        chosen = some_of(unknown)
+        jobs = [pool.submit(check, path, entries[path], build) for path in chosen]
         for job in concurrent.futures.as_completed(jobs):
-            path, cached, text = job.result()
-            known += cached
+            _, text = job.result()
             findings += bool(text)
             out.write(text)
             out.flush()
-    print("tidy: %d files, %d of them unchanged since they were clean, %d with findings" % (len(files), known, findings))
+    print("tidy: %d files, %d of them unchanged since they were clean, %d looked at, %d with findings"
+          % (len(files), len(files) - len(unknown), len(chosen), findings))
     return 1 if findings or not files else 0
 
 

@@ -581,16 +581,19 @@ class Old(Days):
         kind, typed = self.of_type(matchers)
         start, group_by = min(start, end - 1000), self.group_by()
         answer = self.ask("SelectSeries", matchers, start, end, profileTypeID=kind, step=(end - start) / 1000 + 1, groupBy=group_by)
-        got = {labels_of(row): sum(float(p.get("value", 0)) for p in row["points"]) for row in answer.get("series", [])}
-        least, most = self.bounds(start, end)
-        self.expect_between(got, self.sums(typed, group_by, *least), self.sums(typed, group_by, *most))
+        points = {labels_of(row): [float(p.get("value", 0)) for p in row["points"]] for row in answer.get("series", [])}
+        # A point is the double that is nearest to its sum; beyond 2^53 that is beside it.
+        beside = {group: sum(int(math.ulp(v)) for v in values) for group, values in points.items()}
+        least, most = (self.sums(typed, group_by, *r) for r in self.bounds(start, end))
+        self.expect_between({group: sum(map(int, values)) for group, values in points.items()},
+                            {group: v - beside.get(group, 0) for group, v in least.items()}, {group: v + beside.get(group, 0) for group, v in most.items()})
 
     def sums(self, typed, group_by, start, end):
         out = {}
         for row in self.model.select(typed, start, end):
             group = tuple((g, row.labels[g]) for g in group_by if g in row.labels)
             out[group] = out.get(group, 0) + row.total()
-        return {group: float(total) for group, total in out.items()}
+        return out
 
     def check_labels(self, matchers, start, end):
         """Also of labels that projections leave out: series are kept as long as days are."""

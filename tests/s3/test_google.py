@@ -15,6 +15,7 @@ def google(request, services):
         yield g
 
 
+@pytest.mark.drawn(1)
 def test_the_tests_of_every_store_pass_on_a_bucket_of_google(google):
     done = subprocess.run([os.path.join(BIN, "s3.store"), google.url, BUCKET, "google"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -33,6 +33,7 @@ def test_a_bucket_of_another_cluster_or_of_a_later_format_is_refused(service, tm
     assert code == 1 and "v1/cluster" in said and "format 2" in said, said
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_everything_that_was_flushed_is_there_after_all_directories_are_gone(each_service, topology):
     """All processes are killed, and others come with nothing but the bucket."""

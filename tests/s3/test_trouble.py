@@ -24,6 +24,7 @@ TROUBLES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["radosgw", "azurite"])
 @pytest.mark.parametrize("name", TROUBLES)
 def test_answers_equal_brute_force_whatever_the_service_does(services, kind, name):
@@ -80,6 +81,7 @@ def test_an_outage_of_minutes_loses_nothing_and_holds_nobody_up(service):
             fleet.check_one()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["radosgw", "azurite"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_each_request_that_writes_loses_nothing_and_counts_nothing_twice(services, kind, tmp_path, when):

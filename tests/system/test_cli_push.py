@@ -202,6 +202,7 @@ TOOLS = {
 PACKERS = {"plain": bytes, "gzip": gzip.compress, "zstd": lambda file: subprocess.run(["zstd", "-qc"], input=file, capture_output=True, check=True).stdout}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("packed", PACKERS)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_files_of_other_tools_are_found_from_their_bytes(url, tmp_path, tool, packed):

@@ -180,6 +180,7 @@ def dns():
         yield server
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("log", HOMES)
 def test_all_processes_are_restarted_one_by_one(dns, log):
     with Fleet(dns, log) as f, Load(f) as load:
@@ -194,6 +195,7 @@ def test_all_processes_are_restarted_one_by_one(dns, log):
         assert left <= WRITERS, "%d pushes were not taken" % left
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("log", HOMES)
 def test_processes_of_each_role_come_and_go(dns, log):
     more = {"ingester": ("ingester-4", 4076), "distributor": ("distributor-3", 4240), "querier": ("querier-3", 4250), "compactor": ("compactor-3", 4260)}
@@ -219,6 +221,7 @@ def test_processes_of_each_role_come_and_go(dns, log):
             load.more()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("log", HOMES)
 def test_ingesters_that_end_leave_nothing_that_is_not_in_the_store(dns, log):
     """All of them at once, while questions go on: the answers are those of before, without any ingester at all."""
