@@ -58,6 +58,16 @@ class Book(Ledger):
         return super().found(**{**self.range(), **kw})
 
 
+def flip_all(path):
+    """An object can have pages that nothing names any more, beside some that count."""
+    with open(path, "rb") as file:
+        content = file.read()
+    os.chmod(os.path.dirname(path), 0o700)
+    os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(bytes(byte ^ 0x20 for byte in content))
+
+
 class Story:
     def __init__(self, c, book, disks, no_disks):
         self.c, self.book, self.disks, self.no_disks = c, book, disks, no_disks
@@ -317,7 +327,12 @@ class Story:
         """Did a question meet the damage? Only then the compactor runs meanwhile."""
         aside = os.path.join(self.c.folder, "aside")
         shutil.copy2(path, aside)
-        flip(path) if how == "damaged" else os.unlink(path)
+        if how == "gone":
+            os.unlink(path)
+        elif kind == "page":
+            flip_all(path)
+        else:
+            flip(path)
         try:
             for name in ("querier", *INGESTERS):
                 self.c[name].kill()

@@ -6,6 +6,7 @@
 #include "ingester/flush/flush.h"
 #include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
+#include "lib/await.h"
 #include "lib/clock.h"
 #include "lib/memstore.h"
 #include "sys/clock.h"
@@ -246,6 +247,13 @@ struct logs {
     char started[DIR_MAX];  // after one more start: all is in tables
 };
 
+static bool has_table(const char *dir)
+{
+    struct files files;
+    find_files(dir, ".sst", &files);
+    return files.n > 0;
+}
+
 static void logs_make(struct logs *l)
 {
     char dir[DIR_MAX];
@@ -256,6 +264,7 @@ static void logs_make(struct logs *l)
     struct wal *w = open_begun(dir);
     fill(w, ENTRIES);
     wal_tick(w);
+    AWAIT(has_table(dir));  // RocksDB writes them when it has time
     copy_files(dir, l->fresh);
     copy_files(dir, l->started);
     wal_drain(w);
