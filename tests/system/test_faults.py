@@ -536,6 +536,7 @@ def suffer(story, name):
     story.check()
 
 
+@pytest.mark.drawn(14)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-").replace("/", "-"))
 def test_all_that_was_acknowledged_is_there_once(story, fault):
     suffer(story, fault)
