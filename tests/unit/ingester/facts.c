@@ -147,13 +147,24 @@ str fact_batch(struct arena *a, const struct fact *facts, size_t n)
     return bytes;
 }
 
+static bool is_hidden(struct arena *a, const struct fact *f, const struct head_query *q)
+{
+    bool hidden = false;
+    for (size_t i = 0; i < q->hide_count && !hidden; i++) {
+        bool is = false;
+        assert_ok(hide_is_of(&q->hides[i], fact_labels(a, f), &is, e));
+        hidden = is && hide_has_time(&q->hides[i], f->time_ns);
+    }
+    return hidden;
+}
+
 bool fact_matches(struct arena *a, const struct fact *f, const struct head_query *q)
 {
     bool tenant = false;
     for (size_t i = 0; i < q->tenant_count; i++)
         tenant = tenant || str_is(q->tenants[i], fact_tenants[f->tenant]);
     return tenant && f->time_ns > q->from_ns && f->time_ns <= q->to_ns &&
-           selector_matches(&q->selector, fact_labels(a, f));
+           selector_matches(&q->selector, fact_labels(a, f)) && !is_hidden(a, f, q);
 }
 
 str fact_tree(struct arena *a, const struct fact *facts, size_t n, const struct head_query *q,
