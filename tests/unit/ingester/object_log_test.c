@@ -444,18 +444,43 @@ static size_t sweep(struct bench *b, int64_t wall_ns)
     return (size_t)removed;
 }
 
-static void a_sweep_leaves_what_is_registered(void **state)
+static void register_stream(struct bench *b)
 {
-    struct bench *b = *state;
     const struct registered_stream own = {.stream = STREAM,
                                           .node = S("n"),
                                           .address = S("a:1"),
                                           .log = STREAM_LOG_OBJECT};
     bool existed = false;
-    write_two_cuts(b);
     assert_ok(stream_register(b->store, &b->r, &own, &existed, e));
+}
+
+static void a_sweep_leaves_what_is_registered(void **state)
+{
+    struct bench *b = *state;
+    write_two_cuts(b);
+    register_stream(b);
     assert_int_equal(sweep(b, INT64_MAX), 0);
     assert_int_equal(look(b).top, 4);
+}
+
+// After the first list of a sweep, whatever it is of, an ingester begins a stream.
+static enum memstore_fault begin_stream(void *arg, const struct memstore_event *ev)
+{
+    struct bench *b = arg;
+    if (ev->op != MEMSTORE_LIST) return MEMSTORE_FINE;
+    memstore_set_hooks(b->store, NULL, NULL, NULL);
+    register_stream(b);
+    write_two_cuts(b);
+    return MEMSTORE_FINE;
+}
+
+static void a_sweep_leaves_a_stream_that_begins_while_it_lists(void **state)
+{
+    struct bench *b = *state;
+    memstore_set_hooks(b->store, NULL, begin_stream, b);
+    assert_int_equal(sweep(b, INT64_MAX), 0);
+    assert_int_equal(look(b).top, 4);
+    assert_false(look(b).sealed);
 }
 
 static void a_sweep_seals_clears_away_and_keeps_the_seal_for_a_while(void **state)
@@ -505,6 +530,7 @@ int main(void)
         TEST(what_was_put_twice_stays_for_a_while),
         TEST(who_adopts_a_stream_deletes_what_is_left),
         TEST(a_sweep_leaves_what_is_registered),
+        TEST(a_sweep_leaves_a_stream_that_begins_while_it_lists),
         TEST(a_sweep_seals_clears_away_and_keeps_the_seal_for_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
