@@ -726,6 +726,31 @@ static void the_bytes_of_a_dropped_cut_leave_the_disk_though_nothing_is_written(
     dir_remove(dir);
 }
 
+// The rest is not put off by each drop, or the files of a busy log would stay for ever.
+static void the_bytes_of_dropped_cuts_leave_the_disk_though_others_are_dropped(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    append(w, "ForgetThis");
+    assert_ok(wal_cut_now(w, e));
+    drop_first(w);
+    fake_now += WAL_REST_NS - 1;
+    append(w, "AndThis");
+    assert_ok(wal_cut_now(w, e));
+    drop_first(w);
+    wal_tick(w);
+    assert_true(some_file_has(dir, "ForgetThis"));
+    fake_now += 1;
+    wal_tick(w);
+    AWAIT(!some_file_has(dir, "ForgetThis"));
+    end(w);
+    dir_remove(dir);
+}
+
 static void a_log_that_is_closed_leaves_no_bytes_of_dropped_cuts(void **state)
 {
     (void)state;
@@ -761,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_damaged_block_is_passed_over_and_counted),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
         cmocka_unit_test(the_bytes_of_a_dropped_cut_leave_the_disk_though_nothing_is_written),
+        cmocka_unit_test(the_bytes_of_dropped_cuts_leave_the_disk_though_others_are_dropped),
         cmocka_unit_test(a_log_that_is_closed_leaves_no_bytes_of_dropped_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
