@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/closings.h"
+#include "ingester/flush/flush.h"
 #include "ingester/head/recent_ids.h"
 #include "lib/memstore.h"
+#include "manifest/manifest.h"
 #include "sys/clock.h"
 #include "whole.h"
 
@@ -156,12 +160,65 @@ static void a_store_that_is_too_slow_at_the_start_is_asked_again(void **state)
     dir_remove(dir);
 }
 
+// ---- a tenant that is deleted
+
+static struct {
+    struct ingester *in;
+    str tenant;
+} closes;
+
+// A compactor notes that the tenant is closed, and this ingester reads that.
+static bool close_tenant(const char *name)
+{
+    struct req r;
+    if (strcmp(name, "append.apply.before") != 0) return false;
+    fault_on(NULL);
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    assert_ok(tenants_note_closed(flush_manifests(closes.in->flush), &r, closes.tenant, e));
+    assert_ok(closings_refresh(closes.in->closings, &r, e));
+    req_release(&r);
+    return false;
+}
+
+static void a_push_under_way_when_its_tenant_is_closed_is_not_acknowledged(void **state)
+{
+    (void)state;
+#ifndef FT_FAULTS
+    skip();
+#endif
+    struct whole w;
+    struct dice d = {8};
+    char dir[DIR_MAX];
+    err fault = {0};
+    struct store *store = memstore_open();
+    dir_new(dir);
+    whole_start_with(&w, dir, "", store);
+    whole_await(&w);
+    struct fact before = fresh(&d);
+    struct fact under_way = fresh(&d);
+    struct fact other = fresh(&d);
+    before.tenant = under_way.tenant = 0;
+    other.tenant = 1;
+    assert_ok(whole_push(&w, &before, 1, e));
+    closes.in = w.in;
+    closes.tenant = str_of(fact_tenants[0]);
+    fault_on(close_tenant);
+    assert_false(whole_push(&w, &under_way, 1, &fault));
+    fault_on(NULL);
+    assert_int_equal(fault.code, ERR_PERMISSION_DENIED);
+    assert_ok(whole_push(&w, &other, 1, e));
+    whole_stop(&w);
+    store_close(store);
+    dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_acknowledged_is_there_once_after_a_restart),
         cmocka_unit_test(what_may_be_a_repeated_push_is_loose),
         cmocka_unit_test(a_store_that_is_too_slow_at_the_start_is_asked_again),
+        cmocka_unit_test(a_push_under_way_when_its_tenant_is_closed_is_not_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
