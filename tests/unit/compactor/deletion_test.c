@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a plan does about a deletion: raw blocks are folded at once, sums without rows are made anew
-// of themselves, nothing of its days expires before, and it is done when nothing may have it.
+// of themselves, nothing of its days expires before, and it is done when nothing may have it. And
+// what a request for one says.
+#include "compactor/deletion.h"
 #include "unit/compactor/plan_case.h"
 
 static void deletions_are_carried_out_and_then_done(void **state)
@@ -98,8 +100,42 @@ static void deletions_are_carried_out_and_then_done(void **state)
         plan_case_check(&cases[i]);
 }
 
+#define NOW_MS INT64_C(5000)
+
+static void a_range_has_its_first_and_its_last_moment(void **state)
+{
+    (void)state;
+    const struct {
+        const char *range;
+        int64_t first_ns;
+        int64_t last_ns;
+    } cases[] = {
+        {"", 0, NOW_MS * NS_PER_MS},
+        {"&start=1000&end=2000", 1000 * NS_PER_MS, 2000 * NS_PER_MS},
+        {"&start=1000", 1000 * NS_PER_MS, NOW_MS * NS_PER_MS},
+        {"&end=2000", 0, 2000 * NS_PER_MS},
+        {"&start=1000&end=1000", 1000 * NS_PER_MS, 1000 * NS_PER_MS},
+        {"&start=0&end=9000", 0, NOW_MS * NS_PER_MS},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct http_exchange x = {0};
+        struct manifest_tombstone t = {0};
+        req_init(&x.req, RANK_PUBLIC, NULL, 1 << 20, 0);
+        x.query = arena_printf(&x.req.arena, "match={pod=\"a\"}%s", cases[i].range);
+        assert_ok(deletion_read(&x, NOW_MS * NS_PER_MS, &t, e));
+        if (!hide_has_time(&t.hide, cases[i].first_ns) ||
+            hide_has_time(&t.hide, cases[i].first_ns - 1) ||
+            !hide_has_time(&t.hide, cases[i].last_ns) ||
+            hide_has_time(&t.hide, cases[i].last_ns + 1))
+            fail_msg("%s: after %lld up to %lld", cases[i].range, (long long)t.hide.from_ns,
+                     (long long)t.hide.to_ns);
+        req_release(&x.req);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(deletions_are_carried_out_and_then_done)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deletions_are_carried_out_and_then_done),
+                                       cmocka_unit_test(a_range_has_its_first_and_its_last_moment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,26 @@ static void blocks_go_in_order(void **state)
     }
 }
 
+// They go when the day's last hour does. So the two halves of a day have one time, that of its end.
+static void hours_of_a_day_go_together(void **state)
+{
+    (void)state;
+    struct manifest_block v[2 * NOW_DAY];
+    const struct keep_rule rule = {.bytes = 3950};
+    for (size_t i = 0; i < COUNT(v); i++)
+        v[i] = (struct manifest_block){.kind = BLOCK_HOURS,
+                                       .from_hour = DAY_0 * 24 + (int64_t)i * 12,
+                                       .hours = 12,
+                                       .bytes = 50};
+    const struct keep_bytes bytes = keep_count(v, COUNT(v), NULL, 0);
+    const struct keep got =
+        keep_for(&rule, &bytes, v, COUNT(v), slot_start(DAY_0 + NOW_DAY, SLOT_DAY));
+    // Of 4000 bytes 445 are to go: four days and a half, so five days.
+    assert_int_equal(got.hours_ns, DAYS(35));
+    assert_true(got.by_size);
+    assert_int_equal(got.over, 0);
+}
+
 static void a_rule_that_is_shorter_holds(void **state)
 {
     (void)state;
@@ -114,6 +134,7 @@ static void each_tenant_gives_the_same_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_go_in_order),
+                                       cmocka_unit_test(hours_of_a_day_go_together),
                                        cmocka_unit_test(a_rule_that_is_shorter_holds),
                                        cmocka_unit_test(each_tenant_gives_the_same_share)};
     return cmocka_run_group_tests(tests, NULL, NULL);
