@@ -63,6 +63,8 @@ static const struct {
     {"no count anywhere", "nospace\n", "!line 1: no count behind a space: \"nospace\"", 0},
     // 1.5 + 2.25 + 0.25 = 4
     {"fractions", "a;b 1.5\nc 2.25\nd 0.25\n", "a;b=2 c=2 d=0 ", 0},
+    // 0.3 of each is owed to the next ones, until it is a half of one.
+    {"small fractions", "a 0.3\nb 0.3\nc 0.3\nd 0.3\n", "a=0 b=1 c=0 d=0 ", 0},
     {"exponent", "a;b 1.2e3\n", "a;b=1200 ", 0},
     {"negative fractions", "a -1.5\nb -1.5\n", "a=-2 b=-1 ", 0},
     {"fraction too large", "a 1\nb 1e300\n", "a=1 ", 1},

@@ -125,12 +125,13 @@ static void check_periods(struct jw *w)
     jw_setting(w, 3000, JW_SAMPLE, "period", "everyChunk");
     jw_sample(w, &(struct jw_hit){.stack = 2, .state = 1, .time = 1500});
     jw_sample(w, &(struct jw_hit){.stack = 2, .state = 1, .time = 500});
+    jw_sample(w, &(struct jw_hit){.stack = 2, .state = 1, .time = 2000});  // has begun
     end_settings(w);
     jw_begin(w);
     jw_sample(w, &(struct jw_hit){.stack = 1, .state = 1, .time = 4000});
     end_settings(w);
     recording_expect(w, &none,
-                     "process_cpu cpu\n" WORK " = 10000000\n" MAIN " = 40000000\n" WORK
+                     "process_cpu cpu\n" WORK " = 10000000\n" MAIN " = 50000000\n" WORK
                      " = 10000000\n",
                      LOSS_ASSUMED_RATE, 0);
 }

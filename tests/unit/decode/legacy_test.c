@@ -198,6 +198,8 @@ static void put_word(struct buf *b, size_t size, bool big, uint64_t v)
         buf_byte(b, (unsigned char)(v >> 8 * (big ? size - 1 - i : i)));
 }
 
+#define CPU_MAP "00000000-00001000 r-xp 00000000 00:00 0 /shop\n"
+
 // Two stacks; the second frame of both is the signal's handler.
 static void put_cpu(struct buf *b, size_t size, bool big, bool java)
 {
@@ -205,8 +207,7 @@ static void put_cpu(struct buf *b, size_t size, bool big, bool java)
                               0x21, 1, 3,    0x40,  0x99, 0x21, 0, 1,    0};
     for (size_t i = 0; i < COUNT(words); i++)
         put_word(b, size, big, words[i]);
-    buf_z(b, java ? " 0x10 a.b (B.java:3)\n 0x99 c\n 0x21 d (D.java:1)\n"
-                  : "00000000-00001000 r-xp 00000000 00:00 0 /shop\n");
+    buf_z(b, java ? " 0x10 a.b (B.java:3)\n 0x99 c\n 0x21 d (D.java:1)\n" : CPU_MAP);
 }
 
 static void cpu_profiles_have_words_of_any_kind(void **state)
@@ -236,6 +237,33 @@ static void cpu_profiles_have_words_of_any_kind(void **state)
         buf_release(&b);
         arena_release(&a);
     }
+}
+
+// It is in the registers and on the stack. The same function, called by itself, is no such leaf.
+static void a_leaf_that_was_unwound_too_is_there_once(void **state)
+{
+    (void)state;
+    static const uint64_t words[] = {0, 3,    0,    10000, 0, 3, 3,    0x10, 0x10, 0x21, 1,
+                                     3, 0x40, 0x41, 0x21,  5, 2, 0x50, 0x31, 0,    1,    0};
+    struct arena a;
+    struct buf b;
+    struct buf got;
+    struct decoded d = {0};
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&b, NULL, 4096);
+    buf_init(&got, NULL, 4096);
+    for (size_t i = 0; i < COUNT(words); i++)
+        put_word(&b, 8, false, words[i]);
+    buf_z(&b, CPU_MAP);
+    assert_ok(decode(&a, buf_view(&b), &d, e));
+    bool same = check(&a, d.profiles,
+                      "samples/count cpu/nanoseconds: /shop+10;/shop+20=3,30000000 "
+                      "/shop+40;/shop+40;/shop+20=1,10000000 /shop+50;/shop+30=5,50000000 ",
+                      &got);
+    if (!same) fail_msg("%.*s", STR(buf_view(&got)));
+    buf_release(&got);
+    buf_release(&b);
+    arena_release(&a);
 }
 
 static void cut_cpu_profiles_and_lengths_are_refused(void **state)
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(rows_that_the_head_has_and_the_text_lacks_are_told),
         cmocka_unit_test(every_cut_is_a_profile_or_a_fault),
         cmocka_unit_test(cpu_profiles_have_words_of_any_kind),
+        cmocka_unit_test(a_leaf_that_was_unwound_too_is_there_once),
         cmocka_unit_test(cut_cpu_profiles_and_lengths_are_refused),
         cmocka_unit_test(caps_are_named),
     };

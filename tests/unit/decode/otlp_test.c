@@ -228,6 +228,33 @@ static void what_dangles_keeps_its_value(void **state)
     ow_release(&w);
 }
 
+// Samples with the same attributes, one behind the other.
+static void each_sample_has_its_own_span(void **state)
+{
+    (void)state;
+    struct ow w;
+    ow_init(&w, OTLP_1_10);
+    put_rows(&w);
+    uint64_t one = ow_link(&w, TRACE, SPAN);
+    uint64_t other = ow_link(&w, TRACE, "spanspam");
+    ow_sample(&w, &(struct ow_sample){1, one, NULL, 0, COUNTED(3), 0});
+    ow_sample(&w, &(struct ow_sample){1, other, NULL, 0, COUNTED(4), 0});
+    ow_sample(&w, &(struct ow_sample){1, 0, NULL, 0, COUNTED(5), 0});
+    ow_sample(&w, &(struct ow_sample){1, one, NULL, 0, COUNTED(6), 0});
+    ow_profile(&w, &(struct ow_profile){CPU, .period = 10});
+    ow_resource(&w);
+    expect(ow_end(&w), false, OTLP_1_10,
+           "process_cpu cpu/nanoseconds service_name=unknown_service\n"
+           "main:3;work:7 {span_id=7370616e7370616e} {trace_id=30313233343536373839616263646566} = "
+           "30\n"
+           "main:3;work:7 {span_id=7370616e7370616d} {trace_id=30313233343536373839616263646566} = "
+           "40\n"
+           "main:3;work:7 = 50\n"
+           "main:3;work:7 {span_id=7370616e7370616e} {trace_id=30313233343536373839616263646566} = "
+           "60\n");
+    ow_release(&w);
+}
+
 static void a_sample_may_name_its_service(void **state)
 {
     (void)state;
@@ -732,6 +759,7 @@ int main(void)
         cmocka_unit_test(requests_without_samples_are_empty),
         cmocka_unit_test(a_message_of_no_layout_names_those_that_are_known),
         cmocka_unit_test(what_dangles_keeps_its_value),
+        cmocka_unit_test(each_sample_has_its_own_span),
         cmocka_unit_test(a_sample_may_name_its_service),
         cmocka_unit_test(types_of_1_7_are_profiles_each),
         cmocka_unit_test(only_what_is_named_is_read),

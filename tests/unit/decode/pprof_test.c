@@ -215,6 +215,14 @@ static void part_long_varints(struct buf *b)
     buf_put(b, raw, sizeof raw - 1);
 }
 
+// Field 9, which is not known, comes behind a line, which was read then.
+static void part_odd_locations(struct buf *b)
+{
+    const char raw[] =
+        "\x22\x08\x08\x01\x22\x02\x08\x01\x48\x05\x22\x08\x08\x02\x22\x02\x08\x02\x48\x05";
+    buf_put(b, raw, sizeof raw - 1);
+}
+
 static const struct {
     const char *name;
     const enum piece *order;
@@ -227,6 +235,7 @@ static const struct {
     {"unpacked", usual, SAMPLES, part_unpacked_sample},
     {"packed and unpacked mixed", usual, SAMPLES, part_mixed_sample},
     {"numbers longer than they need be", usual, SAMPLES, part_long_varints},
+    {"locations with a field that is not known", usual, LOCATIONS, part_odd_locations},
 };
 
 static void pprof_accepts_every_order_and_encoding(void **state)

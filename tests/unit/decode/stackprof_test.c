@@ -56,6 +56,30 @@ static void samples_become_stacks(void **state)
     tool_check_cases(decode_stackprof, cases, COUNT(cases));
 }
 
+static void the_period_is_the_interval(void **state)
+{
+    (void)state;
+    static const struct decode_options any;
+    static const struct {
+        const char *interval;
+        int64_t ns;
+    } rows[] = {{"1000", 1000000}, {"1000.5", 1000500}, {"\"0.25\"", 250}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct arena a;
+        struct decoded d = {0};
+        char text[512];
+        int n = snprintf(text, sizeof text, "{\"mode\":\"wall\",\"interval\":%s," FRAMES "}",
+                         rows[i].interval);
+        arena_init(&a, NULL, 1 << 20);
+        assert_ok(decode_stackprof(&a, str_make(text, (size_t)n), &any, &d, e));
+        if (d.profiles->period != rows[i].ns)
+            fail_msg("%s: %lld", rows[i].interval, (long long)d.profiles->period);
+        assert_true(str_is(d.profiles->period_type.type, "wall"));
+        assert_true(str_is(d.profiles->period_type.unit, "nanoseconds"));
+        arena_release(&a);
+    }
+}
+
 static void bytes_tell_the_format(void **state)
 {
     (void)state;
@@ -73,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_become_stacks),
+        cmocka_unit_test(the_period_is_the_interval),
         cmocka_unit_test(bytes_tell_the_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,8 @@ static const struct tool_case cases[] = {
     // Never closed: until the thread's last event.
     {"[" B("a", "1") "," B("b", "2") "," X("x", "3", "4") "]",
      W T "a=1000 " T "a;b=1000 " T "a;b;x=4000 | unclosed_frame=2"},
+    {"[" X("x", "0", "10") "," B("a", "2") "," B("b", "3") "]",
+     W T "x=2000 " T "x;a=1000 " T "x;a;b=7000 | unclosed_frame=2"},
     // Never opened; of another name; without a name.
     {"[" E("a", "1") "," X("x", "3", "4") "," E("b", "4") "]", W T "x=4000 | bad_sample=2"},
     {"[" B("a", "1") "," B("b", "2") "," E("c", "4") "," E("a", "5") "]",
