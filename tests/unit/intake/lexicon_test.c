@@ -59,15 +59,15 @@ static void put_profile(struct buf *b, struct dice *d, uint32_t names, uint32_t 
         struct pp_line lines[] = {{100 + i, 7 + n % 4}, {100 + roll(d, i + 1), 9}};
         pp_location(b, 500 + i, 0, n % 2 ? 0x1000 + n : 0, lines, n % 7 == 0 ? 2 : 1);
     }
+    pp_string(b, "span_id");
+    pp_string(b, "7370616e7370616e");
+    const struct pp_label span = {4 + names, 5 + names, 0};
     for (uint32_t i = 0; i < samples; i++) {
         uint64_t ids[12];
         uint32_t depth = 1 + roll(d, COUNT(ids));
         for (uint32_t k = 0; k < depth; k++)
             ids[k] = 500 + roll(d, names);
-        size_t m = pb_begin(b, 2);
-        pp_numbers(b, 1, ids, depth);
-        pp_numbers(b, 2, (uint64_t[]){1 + roll(d, 1000)}, 1);
-        pb_end(b, m);
+        pp_labelled(b, ids, depth, 1 + roll(d, 1000), &span, i % 16 == 0);
     }
 }
 
@@ -123,6 +123,21 @@ static void add_rows(struct reader *r, const struct batch *b)
     }
 }
 
+static void add_vector(struct merge *m, struct symbols_remap *remap, str vector)
+{
+    struct vector_reader r;
+    struct vector_entry v;
+    assert_ok(vector_open(&r, vector, e));
+    while (vector_next(&r, &v)) {
+        uint32_t row = symbols_remap_stack(remap, v.stack, &(err){0});
+        assert_int_not_equal(row, MAP_NONE);
+        assert_ok(mem_grow(NULL, &m->sums, &m->room, m->symbols.t.stack_count, sizeof *m->sums, e));
+        m->sums[row] += v.value;
+    }
+    assert_ok(vector_done(&r, e));
+}
+
+// Those of spans once more, so that their stacks count too.
 static void add_vectors(struct merge *m, const struct batch *b, const struct symbol_table *t)
 {
     struct arena a;
@@ -130,17 +145,9 @@ static void add_vectors(struct merge *m, const struct batch *b, const struct sym
     arena_init(&a, NULL, 1 << 26);
     assert_ok(symbols_remap_init(&remap, &a, t, &m->symbols, e));
     for (uint32_t i = 0; i < b->record_count; i++) {
-        struct vector_reader r;
-        struct vector_entry v;
-        assert_ok(vector_open(&r, b->records[i].vector, e));
-        while (vector_next(&r, &v)) {
-            uint32_t row = symbols_remap_stack(&remap, v.stack, &(err){0});
-            assert_int_not_equal(row, MAP_NONE);
-            assert_ok(
-                mem_grow(NULL, &m->sums, &m->room, m->symbols.t.stack_count, sizeof *m->sums, e));
-            m->sums[row] += v.value;
-        }
-        assert_ok(vector_done(&r, e));
+        add_vector(m, &remap, b->records[i].vector);
+        assert_int_equal(b->records[i].span_count, 1);
+        add_vector(m, &remap, b->records[i].spans[0].vector);
     }
     arena_release(&a);
 }

@@ -6,7 +6,7 @@
 static void only_samples_with_zeros_go(void **state)
 {
     (void)state;
-    int64_t values[] = {1, 0, 0, 0, 5, -1, 2, 3, INT64_MIN, 9};
+    int64_t values[] = {1, 0, 0, 0, 5, -5, 2, 3, INT64_MIN, 9};
     struct profile_sample s[5] = {{.first_label = 10},
                                   {.first_label = 11},
                                   {.first_label = 12},
@@ -18,7 +18,7 @@ static void only_samples_with_zeros_go(void **state)
     assert_int_equal(s[0].first_label, 10);
     assert_int_equal(s[1].first_label, 12);
     assert_int_equal(s[3].first_label, 14);
-    int64_t want[] = {1, 0, 5, -1, 2, 3, INT64_MIN, 9};
+    int64_t want[] = {1, 0, 5, -5, 2, 3, INT64_MIN, 9};
     assert_memory_equal(values, want, sizeof want);
 }
 

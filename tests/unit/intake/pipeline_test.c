@@ -647,6 +647,27 @@ static void body_limit_counts_uncompressed_bytes(void **state)
     buf_release(&z);
 }
 
+static void of_a_request_that_is_too_large_no_other_fault_is_told(void **state)
+{
+    (void)state;
+    good(&bytes);
+    struct limits l = stock_limits;
+    l.ingestion_body_limit_mb = (double)bytes.n / (1 << 20);
+    struct pipeline in;
+    pipeline_init(&in, &arena, &l, NOW, 1);
+    push(&in, S("no profile"), "x");
+    assert_int_equal(in.first_why, DISCARD_MALFORMED_PROFILE);
+    push(&in, buf_view(&bytes), "x");
+    err e = {0};
+    assert_false(pipeline_body_fits(&in, &e));
+    assert_int_equal(in.first_why, DISCARD_BODY_SIZE_LIMIT);
+    err answer = {0};
+    pipeline_answer(&in, &answer);
+    assert_non_null(strstr(answer.msg, "payload size exceeds limit of "));
+    for (int i = 0; i < DISCARD_REASON_COUNT; i++)
+        assert_int_equal(in.discards.profiles[i], i == DISCARD_BODY_SIZE_LIMIT ? 2 : 0);
+}
+
 // A rule joins labels of the client, which are not validated yet, so they may be too long for it.
 static void a_profile_for_whose_types_a_rule_makes_too_much_text_is_refused(void **state)
 {
@@ -725,6 +746,7 @@ int main(void)
         T(rate_is_asked_before_validation),
         T(of_a_profile_that_sampling_drops_the_total_may_stay),
         T(body_limit_counts_uncompressed_bytes),
+        T(of_a_request_that_is_too_large_no_other_fault_is_told),
         T(a_profile_for_whose_types_a_rule_makes_too_much_text_is_refused),
         T(pipeline_fails_cleanly_without_memory),
     };
