@@ -92,13 +92,31 @@ static void its_matchers_mean_series_by_their_labels(void **state)
         assert_ok(hide_is_of(&t.hide, (labels){shop, COUNT(shop)}, &is, e));
         if (is != cases[i].is) fail_msg("%s", cases[i].match);
     }
-    const struct manifest_tombstone t = tombstone(&b, 1, "{pod=\"a\"}", -1, 1);
-    struct selector same = {0};
-    struct selector other = {0};
-    assert_ok(selector_parse(&b.arena, S("{pod=\"a\",zone=\"x\"}"), &same, e));
-    assert_ok(selector_parse(&b.arena, S("{pod=\"b\"}"), &other, e));
-    assert_true(hide_may_meet(&t.hide, &same));
-    assert_false(hide_may_meet(&t.hide, &other));
+    bench_end(&b);
+}
+
+// Only two different demands of one label exclude each other for certain.
+static void a_question_may_meet_it_unless_both_demand_another_value(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    static const struct {
+        const char *match;
+        const char *asked;
+        bool may;
+    } cases[] = {
+        {"{pod=\"a\"}", "{pod=\"a\",zone=\"x\"}", true}, {"{pod=\"a\"}", "{pod=\"b\"}", false},
+        {"{pod=\"a\"}", "{zone=\"b\"}", true},           {"{pod!=\"a\"}", "{pod=\"b\"}", true},
+        {"{pod=\"a\"}", "{pod!=\"b\"}", true},           {"{pod=~\"a|b\"}", "{pod=\"b\"}", true},
+        {"{pod!~\"a\"}", "{pod=\"b\"}", true},           {"{}", "{pod=\"b\"}", true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct manifest_tombstone t = tombstone(&b, 1, cases[i].match, -1, 1);
+        struct selector asked = {0};
+        assert_ok(selector_parse(&b.arena, str_of(cases[i].asked), &asked, e));
+        if (hide_may_meet(&t.hide, &asked) != cases[i].may)
+            fail_msg("%s, asked %s", cases[i].match, cases[i].asked);
+    }
     bench_end(&b);
 }
 
@@ -263,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tombstone_stands_until_it_is_ended),
         cmocka_unit_test(its_matchers_mean_series_by_their_labels),
+        cmocka_unit_test(a_question_may_meet_it_unless_both_demand_another_value),
         cmocka_unit_test(a_block_may_have_what_is_hidden_unless_it_was_written_since),
         cmocka_unit_test(a_leaf_with_deleted_profiles_does_not_expire),
         cmocka_unit_test(a_leaf_of_a_day_that_is_deleted_whole_expires),
