@@ -263,6 +263,26 @@ static void a_waiting_job_can_be_withdrawn(void **state)
     assert_string_equal(world.order, "xbf");
 }
 
+// A turn has the name of a tenant from a request that waits, which may be gone before the others.
+static void others_of_its_tenant_keep_one_turn_when_a_job_is_withdrawn(void **state)
+{
+    (void)state;
+    struct lane *l = new_lane(1, 10, 0);
+    char tenant[] = "a";
+    assert_ok(lane_submit(l, make_job(0, "x", 'x'), e));
+    await_at_gate(1);
+    assert_ok(lane_submit(l, make_job(1, tenant, 'w'), e));
+    assert_ok(lane_submit(l, make_job(2, "a", 'a'), e));
+    assert_ok(lane_submit(l, make_job(3, "a", 'b'), e));
+    assert_true(lane_withdraw(l, &jobs[1].job));
+    tenant[0] = '?';  // its memory is something else's now
+    assert_ok(lane_submit(l, make_job(4, "c", 'c'), e));
+    assert_ok(lane_submit(l, make_job(5, "c", 'd'), e));
+    assert_ok(lane_submit(l, make_job(6, "a", 'e'), e));
+    finish(l);
+    assert_string_equal(world.order, "xacbde");
+}
+
 static void use_and_limit_are_metrics(void **state)
 {
     (void)state;
@@ -364,6 +384,7 @@ int main(void)
         cmocka_unit_test(whoever_enters_counts_as_a_job),
         cmocka_unit_test(nobody_enters_a_draining_lane),
         cmocka_unit_test(a_waiting_job_can_be_withdrawn),
+        cmocka_unit_test(others_of_its_tenant_keep_one_turn_when_a_job_is_withdrawn),
         cmocka_unit_test(use_and_limit_are_metrics),
         cmocka_unit_test(wrong_sizes_are_refused),
         cmocka_unit_test(whoever_went_idle_last_comes_first),
