@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LIMIT   ((uint64_t)32 << 20)
@@ -154,6 +155,37 @@ static void it_stays_within_its_limit_and_the_oldest_go(void **state)
     disk_cache_close(c);
 }
 
+static atomic_llong ahead_s;
+
+// In place of the C library's: RocksDB tells ages of files by it.
+time_t time(time_t *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time_t t = now.tv_sec + (time_t)atomic_load(&ahead_s);
+    if (out) *out = t;
+    return t;
+}
+
+static void sections_that_grew_too_old_between_two_processes_go_at_once(void **state)
+{
+    (void)state;
+    struct disk_cache *c = open_cache(LIMIT);
+    put_surely(c, 1, SECTION);
+    disk_cache_close(c);
+    assert_true(bytes_on_disk() > SECTION);
+    c = open_cache(LIMIT);
+    assert_true(has(c, 1, SECTION));
+    disk_cache_close(c);
+    atomic_store(&ahead_s, DISK_CACHE_AGE_S + 60);
+    c = open_cache(LIMIT);
+    // To read it now might keep its file until the next expiry.
+    AWAIT(bytes_on_disk() < SECTION);
+    assert_false(has(c, 1, SECTION));
+    disk_cache_close(c);
+    atomic_store(&ahead_s, 0);
+}
+
 static void what_is_too_old_goes_though_nothing_is_written(void **state)
 {
     (void)state;
@@ -266,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_section_is_found_by_its_object_place_and_length_alone),
         TEST(the_next_process_finds_what_was_put),
+        TEST(sections_that_grew_too_old_between_two_processes_go_at_once),
         TEST(what_is_too_old_goes_though_nothing_is_written),
         TEST(what_an_earlier_process_left_is_removed),
         TEST(it_stays_within_its_limit_and_the_oldest_go),
