@@ -75,7 +75,14 @@ static labels head_project(struct arena *a, labels ls, const str *names, size_t 
     return (labels){v, count};
 }
 
-void head_put_tree(const struct head *h, const struct head_query *q, struct buf *out)
+static str head_service(const struct head_query *q, const struct head_row *row)
+{
+    return labels_get(head_labels(q->arena, row->labels), S(LABEL_SERVICE));
+}
+
+// Of all rows, or of those of one service, behind its name.
+static void head_put_sums(const struct head *h, const struct head_query *q, const str *service,
+                          struct buf *out)
 {
     err e = {0};
     struct symbols s;
@@ -86,6 +93,7 @@ void head_put_tree(const struct head *h, const struct head_query *q, struct buf 
     for (size_t i = 0; i < h->row_count; i++) {
         const struct head_row *row = &h->rows[i];
         if (!head_matches(q, row) || !head_wants_profile(q->m->tree, row)) continue;
+        if (service && !str_eq(head_service(q, row), *service)) continue;
         profiles++;
         for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++) {
             if (!head_wants_span(q->m->tree, row->samples[k].span)) continue;
@@ -97,13 +105,41 @@ void head_put_tree(const struct head *h, const struct head_query *q, struct buf 
     struct buf bytes;
     buf_init(&bytes, NULL, 1 << 24);
     assert_true(symbols_encode(&s.t, NULL, q->arena, NULL, &bytes, &e));
-    pb_put_bytes(out, 1, buf_view(&bytes));
+    if (service) pb_put_bytes(out, 1, *service);
+    pb_put_bytes(out, service ? 2 : 1, buf_view(&bytes));
     buf_clear(&bytes);
     vector_encode(entries, n, &bytes);
-    pb_put_bytes(out, 2, buf_view(&bytes));
-    pb_put_u64_opt(out, 3, profiles);
+    pb_put_bytes(out, service ? 3 : 2, buf_view(&bytes));
+    pb_put_u64_opt(out, service ? 5 : 3, profiles);
     buf_release(&bytes);
     symbols_release(&s);
+}
+
+// Is it the first row that is asked for of its service?
+static bool head_is_first(const struct head *h, const struct head_query *q, size_t row)
+{
+    str service = head_service(q, &h->rows[row]);
+    if (!head_matches(q, &h->rows[row])) return false;
+    for (size_t i = 0; i < row; i++) {
+        if (head_matches(q, &h->rows[i]) && str_eq(head_service(q, &h->rows[i]), service))
+            return false;
+    }
+    return true;
+}
+
+void head_put_tree(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    if (q->m->tree->wide < 2) {
+        head_put_sums(h, q, NULL, out);
+        return;
+    }
+    for (size_t i = 0; i < h->row_count; i++) {
+        if (!head_is_first(h, q, i)) continue;
+        str service = head_service(q, &h->rows[i]);
+        size_t mark = pb_begin(out, 16);
+        head_put_sums(h, q, &service, out);
+        pb_end(out, mark);
+    }
 }
 
 static bool head_under(const char *stack, char *const *site, size_t n)

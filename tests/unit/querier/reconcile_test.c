@@ -165,6 +165,34 @@ static struct outcome ask_standing(struct world *w, bool may_be_partial)
     return o;
 }
 
+// A comparison asks twice, and so does a heat map. The second tenant has rows in heads only.
+static void each_question_of_a_request_asks_all_its_tenants(void **state)
+{
+    (void)state;
+    struct world w;
+    struct ask k;
+    struct merged *got;
+    uint64_t profiles[3] = {0};
+    stand(&w, 1);
+    w.still = true;
+    ask_it(&k, &w);
+    struct answer a = {.querier = &k.state,
+                       .x = &k.x,
+                       .arena = &k.x.req.arena,
+                       .config = config_section(k.config, "querier")};
+    for (size_t i = 0; i < COUNT(profiles); i++) {
+        if (i == 1) k.x.req.tenant = S("t|u");
+        assert_ok(answer_read(&a, &the_question, &got, e));
+        for (size_t p = 0; p < got->totals.n; p++)
+            profiles[i] += got->totals.v[p].count;
+    }
+    assert_int_equal(profiles[0], ROWS);
+    assert_true(profiles[1] > ROWS);
+    assert_int_equal(profiles[2], profiles[1]);
+    ask_close(&k);
+    close_world(&w);
+}
+
 static void a_store_that_does_not_answer_is_missing(void **state)
 {
     (void)state;
@@ -455,6 +483,7 @@ int main(void)
         cmocka_unit_test(what_was_there_counts_once),
         cmocka_unit_test(and_so_do_rows_with_copies),
         cmocka_unit_test(a_marked_answer_counts_nothing_twice),
+        cmocka_unit_test(each_question_of_a_request_asks_all_its_tenants),
         cmocka_unit_test(a_store_that_does_not_answer_is_missing),
         cmocka_unit_test(who_has_no_store_does_not_see_all),
         cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),

@@ -372,6 +372,43 @@ static void diff_has_both_sides(void **state)
     assert_string_equal(ask_said(k, "flametree-profiles"), "3");
 }
 
+// Each of the profiles of "bad" fits 64 bits, their sum does not: the left side, which has one of
+// them, is read again without it, for both sides compare the same services.
+static void a_service_that_one_side_of_a_diff_leaves_out_the_other_does_too(void **state)
+{
+    (void)state;
+    static const struct head_row one[] = {
+        {"t", TYPE(CPU, "process_cpu", "cpu") ",service_name=good", TN, {{"main", 5, 0}}, 1},
+        {"t",
+         TYPE(CPU, "process_cpu", "cpu") ",service_name=bad,k=1",
+         TN,
+         {{"main", INT64_MAX - 10, 0}},
+         2},
+    };
+    static const struct head_row two[] = {{"t",
+                                           TYPE(CPU, "process_cpu", "cpu") ",service_name=bad,k=2",
+                                           TN,
+                                           {{"main", INT64_MAX - 10, 0}},
+                                           3}};
+    struct head large[] = {
+        {.member = "one", .rows = one, .row_count = COUNT(one), .stream = 1},
+        {.member = "two", .rows = two, .row_count = COUNT(two), .stream = 2},
+    };
+    struct ask k;
+    ask_open(&k, large, COUNT(large));
+    merge_request left = ask_merge("{k!=\"2\"}", T);
+    merge_request right = ask_merge("{}", T);
+    Querier__V1__DiffRequest m = QUERIER__V1__DIFF_REQUEST__INIT;
+    m.left = &left;
+    m.right = &right;
+    const Querier__V1__DiffResponse *r =
+        ask_ok(&k, diff_run, &m.base, &querier__v1__diff_response__descriptor);
+    assert_true(r->flamegraph->leftticks == 5 && r->flamegraph->rightticks == 5);
+    assert_string_equal(ask_said(&k, "flametree-profiles"), "2");
+    assert_non_null(strstr(ask_said(&k, "flametree-missing"), "service bad is left out"));
+    ask_close(&k);
+}
+
 static void bad_sides_of_a_diff_are_named(void **state)
 {
     struct ask *k = *state;
@@ -719,6 +756,7 @@ int main(void)
         TEST(profiles_are_exported_whole),
         TEST(pgo_keeps_the_leaves),
         TEST(diff_has_both_sides),
+        TEST(a_service_that_one_side_of_a_diff_leaves_out_the_other_does_too),
         TEST(bad_sides_of_a_diff_are_named),
         TEST(profile_types_are_sorted_and_taken_apart),
         cmocka_unit_test(profile_types_without_a_range_are_of_the_last_hour),
