@@ -69,11 +69,49 @@ static void frames_follow_one_another(void **state)
         assert_true(most[i] > 1);
 }
 
+// A column in which all rows have the usual number is left out, and the other ones stay.
+static void numbers_that_all_rows_share_come_back(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t duration_ns;
+        int64_t period;
+        int64_t factor;
+    } cases[] = {
+        {0, 0, 1}, {0, 0, 3}, {0, 100, 1}, {0, 100, 3}, {5, 0, 1}, {5, 0, 3}, {5, 100, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct model_size z = {.services = 1, .types = 1, .keys = 3, .rows = 20, .stacks = 9};
+        struct random r = {0xfee1 + i};
+        struct model *m = model_make(&r, BLOCK_RAW, &z);
+        struct model_service *s = &m->services[0];
+        struct buf out;
+        struct block_written written = {0};
+        uint32_t rows = 0;
+        for (uint32_t k = 0; k < s->key_count; k++) {
+            for (uint32_t j = 0; j < s->keys[k].row_count; j++, rows++) {
+                struct block_row *row = &s->keys[k].rows[j];
+                row->duration_ns = cases[i].duration_ns;
+                row->period = cases[i].period;
+                row->factor = cases[i].factor;
+                row->total = s->vector_totals[row->vector] * row->factor;
+            }
+        }
+        assert_true(rows > 0);
+        buf_init(&out, NULL, SIZE_MAX);
+        assert_ok(model_write(m, NULL, &out, &written, e));
+        model_same(m, buf_view(&out));
+        buf_release(&out);
+        arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(what_is_written_is_read),
         ARENA_TEST(frames_follow_one_another),
+        ARENA_TEST(numbers_that_all_rows_share_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
