@@ -186,6 +186,33 @@ static void a_member_gets_its_weight_of_the_whole(void **state)
     }
 }
 
+// Members that are dead take no part, wherever they are in the list, and do not hide that the
+// others have different weights.
+static void weights_count_among_the_live(void **state)
+{
+    (void)state;
+    for (size_t heavy = 0; heavy < MEMBERS; heavy++) {
+        for (size_t gone = 0; gone + 1 < MEMBERS; gone++) {
+            size_t count = 0;
+            make_members();
+            members[heavy].weight = 400;
+            for (size_t i = 0, dead = 0; dead < gone; i++) {
+                if (i == heavy) continue;
+                members[i].alive = false;
+                dead++;
+            }
+            for (uint64_t labels = 0; labels < 1000; labels++) {
+                str id = owner(members, MEMBERS, (struct place_options){0}, labels);
+                count += str_eq(id, members[heavy].id);
+            }
+            // 400 of the sum; 70 are more than four standard deviations.
+            size_t want = 1000 * 400 / (400 + 100 * (MEMBERS - 1 - gone));
+            if (count + 70 < want || count > want + 70)
+                fail_msg("%zu among %zu dead has %zu, not %zu", heavy, gone, count, want);
+        }
+    }
+}
+
 // With equal weights, whatever they are, the order is the one without weights: a cluster whose
 // members all tell 100 places like one whose members tell nothing.
 static void equal_weights_change_nothing(void **state)
@@ -319,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_member_that_seems_dead_moves_only_its_share),
         cmocka_unit_test(the_listing_order_does_not_matter),
         cmocka_unit_test(a_member_gets_its_weight_of_the_whole),
+        cmocka_unit_test(weights_count_among_the_live),
         cmocka_unit_test(equal_weights_change_nothing),
         cmocka_unit_test(a_weight_that_grows_only_attracts),
         cmocka_unit_test(many_members_are_in_the_order_of_pairs),
