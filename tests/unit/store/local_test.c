@@ -8,7 +8,20 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+// ---- folders that are durable
+
+static atomic_uint folders_synced;
+
+// In place of the library's.
+int fsync(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) atomic_fetch_add(&folders_synced, 1);
+    return (int)syscall(SYS_fsync, fd);
+}
 
 // ---- each test in both ways of reading and writing
 
@@ -63,6 +76,20 @@ static void a_name_is_no_folder_of_others(void **state)
     bench_put(b, "left", S("z"));
 }
 
+// Its folders may not have been synced: whoever created it may be about to do so.
+static void a_name_that_is_taken_is_durable_when_that_is_told(void **state)
+{
+    struct bench *b = *state;
+    bool existed = false;
+    bench_put(b, "x/y/z", S("first"));
+    struct store *other = bench_open(b);
+    unsigned before = atomic_load(&folders_synced);
+    assert_ok(store_put(other, &b->req, S("x/y/z"), S("second"), &existed, e));
+    assert_true(existed);
+    assert_true(atomic_load(&folders_synced) - before >= 3);  // x/y, x, and what x is in
+    store_close(other);
+}
+
 // ---- reading
 
 static void pieces_that_lie_close_are_read_at_once(void **state)
@@ -107,9 +134,37 @@ static void pieces_that_lie_close_are_read_at_once(void **state)
     mem_must_free(bytes);
 }
 
-// ---- deleting
-
-// ---- listing
+// More of them, and of gaps, than one batch takes.
+static void pieces_of_any_number_are_read(void **state)
+{
+    enum {
+        MOST = 600,
+        STEP = 16
+    };
+    struct bench *b = *state;
+    static char bytes[MOST * STEP];
+    static char to[MOST][STEP];
+    static struct store_read v[MOST];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
+    bench_put(b, "a", str_make(bytes, sizeof bytes));
+    for (size_t pieces = 1; pieces <= MOST; pieces += pieces < 300 ? 1 : 100) {
+        // Each with a gap to the next one, or only every other.
+        for (size_t near = 0; near < 2; near++) {
+            memset(to, 0, sizeof to);
+            for (size_t i = 0; i < pieces; i++)
+                v[i] = (struct store_read){.name = S("a"),
+                                           .at = i * STEP,
+                                           .n = near && i % 2 ? STEP : STEP - 1,
+                                           .to = to[i]};
+            store_read_many(b->store, &b->req, v, pieces);
+            for (size_t i = 0; i < pieces; i++) {
+                assert_true(v[i].ok);
+                assert_memory_equal(to[i], bytes + v[i].at, v[i].n);
+            }
+        }
+    }
+}
 
 // ---- deleting
 
@@ -358,7 +413,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_TABLE(BOTH),
         BOTH(a_name_is_no_folder_of_others),
+        BOTH(a_name_that_is_taken_is_durable_when_that_is_told),
         BOTH(pieces_that_lie_close_are_read_at_once),
+        BOTH(pieces_of_any_number_are_read),
         BOTH(folders_go_with_their_last_object),
         BOTH(unfinished_files_of_the_dead_are_swept_and_no_others),
         BOTH(a_directory_that_cannot_be_used_is_told_in_one_line),
