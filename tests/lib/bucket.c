@@ -58,6 +58,7 @@ struct bucket {
     bool whole_ignored;
     bool parts_ignored;
     bool looks_first;
+    bool start_ignored;
     bool go_on;
     size_t page;
     char initiated[40];
@@ -264,7 +265,7 @@ static void list(struct bucket *b, struct http_exchange *x)
     bool more = false;
     const char *last = "";
     (void)query_get(x, "prefix", &prefix);
-    (void)query_get(x, "start-after", &after);
+    if (!query_get(x, "start-after", &after) || b->start_ignored) after = (str){0};
     if (query_get(x, "continuation-token", &token)) after = token;
     buf_z(&x->out, "<ListBucketResult>");
     for (size_t i = 0; i < b->n && !more; i++) {
@@ -622,6 +623,13 @@ void bucket_look_and_write(struct bucket *b)
 {
     pthread_mutex_lock(&b->mutex);
     b->looks_first = true;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void bucket_ignore_start(struct bucket *b)
+{
+    pthread_mutex_lock(&b->mutex);
+    b->start_ignored = true;
     pthread_mutex_unlock(&b->mutex);
 }
 

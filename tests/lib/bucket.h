@@ -42,6 +42,7 @@ void bucket_go_on(struct bucket *b);
 // upload in parts.
 void bucket_ignore_conditions(struct bucket *b, bool whole, bool parts);
 void bucket_look_and_write(struct bucket *b);  // heeds them, but not of requests at the same time
+void bucket_ignore_start(struct bucket *b);    // start-after of a list: it begins at the prefix
 void bucket_set_page(struct bucket *b, size_t names);           // of a list; 1000 at first
 void bucket_set_initiated(struct bucket *b, const char *when);  // the time of later begins
 
