@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/dns.h"
+#include "lib/names.h"
 #include "lib/test.h"
 
 static void entries_name_a_port_or_a_service(void **state)
@@ -39,6 +40,31 @@ static void entries_name_a_port_or_a_service(void **state)
     }
 }
 
+// In the form in which they are asked: "host:port", with brackets around a host with colons.
+static void addresses_of_both_families_are_found_once(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"127.0.0.3", "2001:db8::1", "127.0.0.2", "::1", "127.0.0.3"};
+    static const char *const want[] = {"127.0.0.2:4041", "127.0.0.3:4041", "[2001:db8::1]:4041",
+                                       "[::1]:4041"};
+    struct names names;
+    struct dns_name name = {0};
+    struct arena a;
+    str *v = NULL;
+    size_t n = 0;
+    names_start(&names, "nodes.test", all, COUNT(all));
+    arena_init(&a, NULL, 1 << 16);
+    const struct dns_options o = {.servers = names.server, .timeout_ns = 60000000000};
+    assert_ok(dns_parse(S("dns:nodes.test:4041"), &name, e));
+    assert_ok(dns_look_up(&name, &o, &a, &v, &n, e));
+    assert_int_equal(n, COUNT(want));
+    for (size_t i = 0; i < n; i++) {
+        if (!str_is(v[i], want[i])) fail_msg("%.*s, want %s", STR(v[i]), want[i]);
+    }
+    arena_release(&a);
+    names_end(&names);
+}
+
 static void a_server_that_is_not_there_is_unavailable_in_time(void **state)
 {
     (void)state;
@@ -62,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_name_a_port_or_a_service),
+        cmocka_unit_test(addresses_of_both_families_are_found_once),
         cmocka_unit_test(a_server_that_is_not_there_is_unavailable_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
