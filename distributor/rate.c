@@ -60,16 +60,17 @@ static struct rate_bucket *bucket_of(struct rates *r, str tenant, uint64_t mono_
     return place;
 }
 
-bool rates_take(struct rates *r, str tenant, double rate, double burst, uint64_t n,
-                uint64_t mono_ns)
+bool rates_take(struct rates *r, str tenant, double rate, double burst, size_t distributors,
+                uint64_t n, uint64_t mono_ns)
 {
     if (rate <= 0) return true;
+    assert(distributors > 0);
     lock_take(&r->lock);
     struct rate_bucket *b = bucket_of(r, tenant, mono_ns);
     if (b->rate <= 0) b->tokens = burst;  // a new bucket is full
     // Filled at the old rate up to now; from now on the rate that is configured applies.
     fill(b, mono_ns);
-    b->rate = rate;
+    b->rate = rate / (double)distributors;
     b->burst = burst;
     if (b->tokens > burst) b->tokens = burst;
     bool enough = (double)n <= b->tokens;

@@ -26,9 +26,9 @@ static bool take_rate(void *arg, uint64_t bytes)
     struct request *q = arg;
     double rate = q->limits->ingestion_rate_mb * MIB;
     if (rate <= 0) return true;
-    // Each distributor sees its share of a tenant's pushes, and grants its share of the rate.
-    return rates_take(&q->self->rates, q->req->tenant, rate / (double)distributors(q),
-                      q->limits->ingestion_burst_size_mb * MIB, bytes, clock_mono_ns());
+    return rates_take(&q->self->rates, q->req->tenant, rate,
+                      q->limits->ingestion_burst_size_mb * MIB, distributors(q), bytes,
+                      clock_mono_ns());
 }
 
 static double chance(void *arg)

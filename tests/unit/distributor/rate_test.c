@@ -13,14 +13,28 @@ static void rate_refuses_what_the_bucket_lacks(void **state)
     struct rates r;
     rates_init(&r);
     str t = S("a");
-    assert_true(rates_take(&r, t, 100, 50, 50, 5 * SECOND));
-    assert_false(rates_take(&r, t, 100, 50, 1, 5 * SECOND));
-    assert_true(rates_take(&r, t, 100, 50, 10, 5 * SECOND + SECOND / 10));
-    assert_false(rates_take(&r, t, 100, 50, 51, 500 * SECOND));  // never: larger than the burst
-    assert_true(rates_take(&r, t, 100, 50, 50, 500 * SECOND));
-    assert_true(rates_take(&r, S("b"), 100, 50, 50, 500 * SECOND));
-    assert_true(rates_take(&r, t, 0, 0, 1u << 30, 500 * SECOND));  // no limit
+    assert_true(rates_take(&r, t, 100, 50, 1, 50, 5 * SECOND));
+    assert_false(rates_take(&r, t, 100, 50, 1, 1, 5 * SECOND));
+    assert_true(rates_take(&r, t, 100, 50, 1, 10, 5 * SECOND + SECOND / 10));
+    assert_false(rates_take(&r, t, 100, 50, 1, 51, 500 * SECOND));  // never: larger than the burst
+    assert_true(rates_take(&r, t, 100, 50, 1, 50, 500 * SECOND));
+    assert_true(rates_take(&r, S("b"), 100, 50, 1, 50, 500 * SECOND));
+    assert_true(rates_take(&r, t, 0, 0, 1, 1u << 30, 500 * SECOND));  // no limit
     rates_release(&r);
+    rates_release(&r);
+}
+
+// What is pushed to a cluster comes to its distributors in turns, a single push to one of them.
+static void rate_is_shared_by_distributors_and_the_burst_is_not(void **state)
+{
+    (void)state;
+    struct rates r;
+    rates_init(&r);
+    str t = S("a");
+    assert_true(rates_take(&r, t, 100, 50, 5, 50, 5 * SECOND));
+    assert_true(rates_take(&r, t, 100, 50, 5, 20, 6 * SECOND));
+    assert_false(rates_take(&r, t, 100, 50, 5, 1, 6 * SECOND));
+    assert_true(rates_take(&r, t, 100, 50, 5, 50, 500 * SECOND));
     rates_release(&r);
 }
 
@@ -34,7 +48,7 @@ static void rate_keeps_many_tenants_apart(void **state)
         for (int i = 0; i < 5000; i++) {
             char name[16];
             snprintf(name, sizeof name, "t%d", i);
-            refused += !rates_take(&r, str_of(name), 10, 100, 80, SECOND);
+            refused += !rates_take(&r, str_of(name), 10, 100, 1, 80, SECOND);
         }
     }
     assert_true(refused > 4900 && refused <= 5000);
@@ -45,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_refuses_what_the_bucket_lacks),
+        cmocka_unit_test(rate_is_shared_by_distributors_and_the_burst_is_not),
         cmocka_unit_test(rate_keeps_many_tenants_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,22 @@ static void a_restart_forgets_no_list(void **state)
     arena_release(&a);
 }
 
+// Its file has when each list was first used, which may be long ago for the last one.
+static void a_kill_does_not_forget_the_list_in_use(void **state)
+{
+    (void)state;
+    struct arena a;
+    fresh();
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(file_write(path, S("flametree members 1\n12 61\n13 62\n"), e));
+    struct settle *s = open_at(BEGIN);
+    assert_string_equal(past_of(s, &a, "c", BEGIN), "b");
+    assert_string_equal(past_of(s, &a, "c", BEGIN + SETTLE), "b");
+    assert_string_equal(past_of(s, &a, "c", BEGIN + SETTLE + 1), "");
+    settle_close(s, BEGIN + SETTLE + 1);
+    arena_release(&a);
+}
+
 // A home of one weight may be none of another, so a weight that changes is another list.
 static void weights_are_a_part_of_a_list(void **state)
 {
@@ -171,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_matters_until_the_time_after_its_last_use),
         cmocka_unit_test(a_restart_forgets_no_list),
+        cmocka_unit_test(a_kill_does_not_forget_the_list_in_use),
         cmocka_unit_test(weights_are_a_part_of_a_list),
         cmocka_unit_test(a_file_that_cannot_be_read_is_as_good_as_none),
         cmocka_unit_test(too_many_changes_are_unknown_until_they_are_past),

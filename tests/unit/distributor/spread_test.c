@@ -93,6 +93,22 @@ static void it_grows_at_once_and_shrinks_when_it_was_calm(void **state)
     spread_release(&s);
 }
 
+// The end of the calm time is quieter than all of it: what was needed before would be needed again.
+static void it_shrinks_to_the_most_of_the_calm_time(void **state)
+{
+    (void)state;
+    struct spread s;
+    spread_init(&s);
+    uint64_t t = push_for(&s, 7, 15500, 1, 900);
+    assert_int_equal(need(&s, 7, t), 16);
+    t = push_for(&s, 7, 8500, t, 400);
+    assert_int_equal(need(&s, 7, t), 16);
+    while (need(&s, 7, t) == 16)
+        t = push_for(&s, 7, 100, t, 1);
+    assert_true(need(&s, 7, t) >= 13);
+    spread_release(&s);
+}
+
 static void a_rate_that_swings_does_not_move_it(void **state)
 {
     (void)state;
@@ -639,6 +655,7 @@ int main(void)
         cmocka_unit_test(ingesters_follow_the_rate),
         cmocka_unit_test(the_rate_is_that_of_any_interval),
         cmocka_unit_test(it_grows_at_once_and_shrinks_when_it_was_calm),
+        cmocka_unit_test(it_shrinks_to_the_most_of_the_calm_time),
         cmocka_unit_test(a_rate_that_swings_does_not_move_it),
         cmocka_unit_test(a_rate_that_wobbles_by_a_fifth_never_shrinks),
         cmocka_unit_test(large_ones_are_found_among_many),
