@@ -102,6 +102,20 @@ static void files_with_a_hash_are_cached_for_ever(void **state)
     arena_release(&x.req.arena);
 }
 
+// A new version of the program has other bytes there.
+static void files_without_a_hash_are_asked_for_each_time(void **state)
+{
+    (void)state;
+    struct http_exchange x;
+    get(&x, page_index, "/", NULL);
+    assert_true(says(&x, "cache-control", "no-cache"));
+    arena_release(&x.req.arena);
+    get(&x, page_asset, "/licenses.txt", NULL);
+    assert_int_equal(x.status, 200);
+    assert_true(says(&x, "cache-control", "no-cache"));
+    arena_release(&x.req.arena);
+}
+
 static void a_matching_tag_saves_the_bytes(void **state)
 {
     (void)state;
@@ -182,6 +196,7 @@ int main(void)
         cmocka_unit_test(index_is_sent_with_its_policy),
         cmocka_unit_test(text_leaves_packed_for_those_who_accept_it),
         cmocka_unit_test(files_with_a_hash_are_cached_for_ever),
+        cmocka_unit_test(files_without_a_hash_are_asked_for_each_time),
         cmocka_unit_test(a_matching_tag_saves_the_bytes),
         cmocka_unit_test(unknown_files_are_not_found),
         cmocka_unit_test(the_old_address_leads_to_the_page),
