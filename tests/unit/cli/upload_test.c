@@ -100,6 +100,26 @@ static void text_goes_through_ingest(void **state)
     }
 }
 
+// The name of a recording has no type behind a dot, so a dot of the service would be taken for one.
+static void a_recording_of_a_service_with_a_dot_goes_under_another_name(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct upload u;
+    arena_init(&a, NULL, 1 << 20);
+    label ls[] = {{S("service_name"), S("api.v2")}};
+    struct upload_options o = {.labels = ls, .label_count = COUNT(ls), .now_ns = 7};
+    assert_ok(upload_make(&a, &o, S("x"), S("FLR\0\0\2\0\0"), &u, e));
+    assert_string_equal(u.path, "/ingest?name=upload%7Bservice_name%3Dapi.v2%7D&format=jfr"
+                                "&spyName=flametree&from=7&until=7");
+    upload_release(&u);
+    assert_ok(upload_make(&a, &o, S("x"), S("a;b 1\n"), &u, e));
+    assert_string_equal(u.path, "/ingest?name=api.v2.cpu%7B%7D&format=folded"
+                                "&spyName=flametree&from=7&until=7");
+    upload_release(&u);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +127,7 @@ int main(void)
         cmocka_unit_test(service_is_the_name_up_to_its_dot),
         cmocka_unit_test(time_is_replaced_wherever_it_stands),
         cmocka_unit_test(text_goes_through_ingest),
+        cmocka_unit_test(a_recording_of_a_service_with_a_dot_goes_under_another_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
