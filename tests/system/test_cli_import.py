@@ -215,13 +215,14 @@ def test_an_import_that_is_killed_goes_on(tmp_path):
 
 @pytest.mark.parametrize("point", ["import.create", "import.commit", "import.committed", "manifest.page.after"])
 def test_a_server_that_dies_in_an_import_counts_each_profile_once(tmp_path, point):
+    """And what it did not answer is not noted as done."""
     folder = Folder(tmp_path / "in").add([OLD + k * 600 * S for k in range(30)])
     with Flametree(env={"FLAMETREE_FAULTS": "%s=die@1" % point}) as f:
-        imports(f, tmp_path / "in", "--retry", "0", status=1)
+        imports(f, tmp_path / "in", "--state", tmp_path / "state", "--retry", "0", status=1)
         f.process.wait(60)
         f.process, f.env = None, {k: v for k, v in f.env.items() if k != "FLAMETREE_FAULTS"}
         f.start()
-        imports(f, tmp_path / "in")
+        imports(f, tmp_path / "in", "--state", tmp_path / "state")
         assert stacks(f, folder.service) == dict(folder.sums)
         assert "30 rows were there already" in imports(f, tmp_path / "in")
 
@@ -293,6 +294,21 @@ def test_another_server_is_imported_with_patience_and_once(shared, tmp_path):
         imports(f, *asked, "--source-name", "old", "--state", tmp_path / "state")
         assert source.asked == asked_so_far
         assert stacks(f, service, base, base + HOUR) == dict(sums)
+
+
+def test_types_of_another_server_are_imported_one_after_the_other(shared, tmp_path):
+    """With one state file: what it says of the first type it does not say of the second."""
+    rng, service, sums = random.Random(8), unique("moved"), {}
+    base = (time.time_ns() // HOUR - 1) * HOUR
+    for name, heap in (("process_cpu", False), ("memory", True)):
+        sums[name], pprof = profile(rng, base + HOUR // 4, heap)
+        shared.server().push({"__name__": name, "service_name": service}, pprof).expect(200)
+    with Flametree() as f:
+        for name in sums:
+            imports(f, "--source", shared.url, "--from", str(base), "--until", str(base + HOUR), "--service", service, "--type", name, "--state", tmp_path / "state")
+        kw = {"start": base // 10**6, "end": (base + HOUR) // 10**6}
+        assert f.server().stacks(service, **kw) == sums["process_cpu"]
+        assert f.server().stacks(service, type="memory:inuse_objects:count:space:bytes", **kw) == sums["memory"]
 
 
 def test_a_terminal_shows_how_far_it_is_and_how_long_it_takes(shared, tmp_path):
