@@ -1,10 +1,12 @@
 """flametree backup and restore: a copy that is made while everything runs is what was there at one moment, and gives it back."""
 import os
+import shutil
+import signal
 import subprocess
 import threading
 
 import pytest
-from cli import PROGRAM
+from cli import PROGRAM, env_of, run
 from client import unique
 from copies import Pusher, accept_loss, numbers, tool
 from flametree import AT_ONCE, TOPOLOGIES, Cluster, Flametree, await_, check_blocks, compact, deploy, flush
@@ -188,6 +190,26 @@ def test_a_backup_that_was_killed_goes_on(tmp_path):
     with restored(copy, tmp_path) as g:
         accept_loss(g)
         assert numbers(g, service) == set(range(pusher.n))
+
+
+def test_a_backup_that_is_killed_while_it_deletes_leaves_a_whole_copy(tmp_path):
+    """What goes is of the versions before, and the new one is there first."""
+    with Flametree(*AT_ONCE, "--compactor.interval", "1h") as f:
+        for _ in range(3):
+            Pusher(f.server(), unique("kept"), (7200, 14400)).push(4)
+            flush(f)
+        tool("backup", f.data, tmp_path / "first")
+        compact(f)
+        for deleted in range(1, 100):
+            copy = tmp_path / str(deleted)
+            shutil.copytree(tmp_path / "first", copy)
+            answer = run("backup", f.data, str(copy), env=env_of(FLAMETREE_FAULTS="store.deleted=die@%d" % deleted))
+            assert answer.returncode in (0, -signal.SIGKILL), answer
+            tool("manifest", "verify", copy)
+            assert "0 wrong" in tool("restore", "--check", copy)
+            if answer.returncode == 0:
+                break
+    assert 4 < deleted < 99
 
 
 def test_what_is_deleted_while_it_is_copied_is_found_again_as_its_successor(tmp_path):
