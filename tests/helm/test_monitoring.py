@@ -188,6 +188,12 @@ def test_alerts_fire_for_what_they_are_made_for(tmp_path):
     tests = [{"interval": "1m", "input_series": series, "promql_expr_test": [{
         "expr": 'count by (pod) (ALERTS{alertname="%s",alertstate="firing"})' % alert, "eval_time": "100m" if "Compactor" in alert else "40m",
         "exp_samples": [{"labels": '{pod="ft-flametree-ingester-0"}', "value": 1}]}]} for alert, series in cases]
+    # One member that some see and others do not, and one that all see.
+    alive = [("ingester-1", mine, 0), ("ingester-1", other, 1), ("ingester-2", mine, 1), ("ingester-2", other, 1)]
+    seen = [{"series": 'flametree_cluster_member_alive{%s,kind="ingester",member="%s"}' % (labels, member), "values": "%d+0x60" % value} for member, labels, value in alive]
+    tests.append({"interval": "1m", "input_series": seen, "promql_expr_test": [{
+        "expr": 'count by (member) (ALERTS{alertname="FlametreeMemberDead",alertstate="firing"})', "eval_time": "40m",
+        "exp_samples": [{"labels": '{member="ingester-1"}', "value": 1}]}]})
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run(["promtool", "test", "rules", "tests.yaml"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from certificates import Authority
 from chart import KUBE, NAMESPACE, PRESETS, ROLES, containers, run, size, template
-from flametree import BIN, WITHOUT_SETTINGS
+from flametree import BIN, WITHOUT_SETTINGS, Flametree
 
 BUCKET = {"storage": {"s3": {"bucket": "profiles"}}}
 SCALED = {role: {"autoscaling": {"enabled": True}} for role in ROLES}
@@ -274,6 +274,23 @@ def test_settings_of_a_cluster_name_its_services():
         for name, port, service in re.findall(r"dns:_(\w+)\._(\w+)\.([\w-]+)\.%s\.svc" % NAMESPACE, r.settings(role)):
             spec = r.one("Service", service)["spec"]
             assert spec["clusterIP"] == "None" and spec["publishNotReadyAddresses"] and name in [p["name"] for p in spec["ports"]] and port == "tcp"
+
+
+def test_ways_in_lead_each_request_to_a_service_that_answers_it():
+    """What is posted to a distributor alone goes to distributors, and what is asked of a querier alone to queriers."""
+    def routes(role):
+        with Flametree("--internal.listen", "127.0.0.1:0", "--cluster.ingesters=a=127.0.0.1:1", program="flametree-" + role) as f:
+            rows = [line.split(" ") for line in f.operator().call("GET", "/routes").expect(200).text.splitlines()]
+        return {path.replace("*", "x") for verbs, path, whose in rows if whose != "all-tenants" and (role == "querier" or "POST" in verbs)}
+    served = {role: routes(role) for role in ("distributor", "querier")}
+    r = template({**CASES["ingress"][1], **CASES["gateway"][1]})
+    ways = [{p["path"]: p["backend"]["service"]["name"] for i in r.of("Ingress") for rule in i["spec"]["rules"] for p in rule["http"]["paths"]},
+            {m["path"]["value"]: rule["backendRefs"][0]["name"] for i in r.of("HTTPRoute") for rule in i["spec"]["rules"] for m in rule["matches"]}]
+    for way in ways:
+        for role, other in (("distributor", "querier"), ("querier", "distributor")):
+            for path in served[role] - served[other]:
+                longest = max((at for at in way if (path + "/").startswith(at.rstrip("/") + "/")), key=len)
+                assert way[longest] == "ft-flametree-" + role, (path, way)
 
 
 def test_a_prefix_of_paths_is_in_all_ways_in_and_in_the_settings():

@@ -3,8 +3,10 @@ route says whose it is, and docs/operations.md has the list."""
 import json
 import os
 import re
+import socket
 
 import pytest
+import yaml
 from client import PUSH, Pprof, table, unique
 from flametree import TOP, Flametree, compact, flush
 
@@ -137,10 +139,15 @@ def test_a_listener_of_its_own_without_tenants(tmp_path):
 
 
 def test_the_example_serves_tenants():
-    with Flametree("--config", os.path.join(TOP, "deploy/examples/tenants.yaml"), "--admin.listen", "127.0.0.1:0") as f:
+    path = os.path.join(TOP, "deploy/examples/tenants.yaml")
+    with open(path) as f:
+        host = yaml.safe_load(f)["admin"]["listen"].rpartition(":")[0]
+    with Flametree("--config", path, "--admin.listen", host + ":0") as f:
         f.server().call("POST", PUSH, b"", {"Content-Type": "application/proto"}).expect(401)
         f.server().call("GET", "/metrics").expect(404)
         f.operator().call("GET", "/metrics").expect(200)
+        with pytest.raises(ConnectionRefusedError):  # nobody reaches it from elsewhere
+            socket.create_connection(("127.0.0.2", int(f.admin_url.rpartition(":")[2]))).close()
 
 
 def test_an_address_that_is_none_is_refused(tmp_path):
