@@ -2,6 +2,7 @@
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,10 @@ TOP = os.path.join(os.path.dirname(__file__), "../..")
 
 def run(*args, **kw):
     return subprocess.run([os.path.join(TOP, "deploy/run"), *args], capture_output=True, text=True, timeout=300, **kw)
+
+
+def process_of(answer):
+    return int(re.search(r"\(process (\d+),", answer.stderr)[1])
 
 
 @pytest.fixture
@@ -37,6 +42,34 @@ def test_detached_start_second_call_and_stop(data):
         urllib.request.urlopen(url, timeout=2)
     again = run("--stop", "--data", data)
     assert again.returncode == 0 and "nothing runs" in again.stderr
+
+
+def test_a_second_call_while_it_starts_does_not_tell_the_url_of_the_run_before(data, tmp_path):
+    assert run("--detach", "--port", "0", "--data", data).returncode == 0
+    assert run("--stop", "--data", data).returncode == 0
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a store that does not answer
+        (tmp_path / "settings.yaml").write_text("storage:\n  kind: s3\ns3:\n  bucket: profiles\n  endpoint: http://127.0.0.1:%d\n" % silent.getsockname()[1])
+        first = subprocess.Popen([os.path.join(TOP, "deploy/run"), "--port", "0", "--data", data, "--config", str(tmp_path / "settings.yaml"), "--detach"],
+                                 stderr=subprocess.PIPE, text=True, env={**os.environ, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+        silent.settimeout(300)
+        asked, _ = silent.accept()
+        second = run("--detach", "--data", data)
+        os.kill(process_of(second), signal.SIGKILL)
+        assert second.returncode == 0 and "still starting" in second.stderr and second.stdout == "", second
+        assert "did not start" in first.communicate(timeout=60)[1]
+        asked.close()
+
+
+def test_what_was_started_before_a_build_is_found_after_it(data):
+    """A build replaces the file of a program that runs."""
+    started = run("--detach", "--port", "0", "--data", data)
+    program = os.path.join(TOP, "build/release/flametree")
+    shutil.copy2(program, program + ".new")
+    os.rename(program + ".new", program)
+    stopped = run("--stop", "--data", data)
+    if "nothing runs" in stopped.stderr:
+        os.kill(process_of(started), signal.SIGKILL)
+    assert "run: stopped" in stopped.stderr, stopped.stderr
 
 
 def test_ctrl_c_at_a_terminal_stops_it_in_order(data):
