@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+import yaml
 from flametree import TOP, await_
 from machine import Machine, why_not
 from release import PACKAGES, ROLES, SERVICES, changed
@@ -90,6 +91,16 @@ def test_units_are_tight(service):
     unit = os.path.join(TOP, "deploy/systemd", service + ".service")
     done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", unit], capture_output=True, text=True)
     assert float(FIGURE.search(done.stdout)[1]) <= 2.0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_units_give_a_process_as_much_time_to_stop_as_the_chart(service):
+    """An ingester flushes all that it has."""
+    with open(os.path.join(TOP, "deploy/helm/flametree/values.yaml")) as f:
+        values = yaml.safe_load(f)[{"flametree": "allInOne"}.get(service, service.removeprefix("flametree-"))]
+    with open(os.path.join(TOP, "deploy/systemd", service + ".service")) as f:
+        seconds = re.findall(r"^TimeoutStopSec=(\d+)$", f.read(), re.M)
+    assert len(seconds) == 1 and int(seconds[0]) >= values["terminationGracePeriodSeconds"]
 
 
 def test_one_process_is_installed_used_upgraded_removed_and_purged(machine, debs, upgrades):

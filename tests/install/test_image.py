@@ -83,6 +83,16 @@ def test_it_runs_read_only_without_rights(needs_runc, root, packed, forbidden, w
         assert c.stop() == 0, c.said()
 
 
+def test_names_of_its_hosts_file_are_known(needs_runc, root, packed, tmp_path):
+    """Engines write localhost there, and Kubernetes what hostAliases says."""
+    with Container(root, config_of(packed), seccomp()) as c:
+        c.ready()
+        (tmp_path / "hosts").write_text("%s\tflametree.invalid\n" % c.host)
+        asks = ["/usr/bin/flametree", "ready", "--url", "http://flametree.invalid:4040"]
+        with Container(root, config_of(packed), seccomp(), args=asks, binds=[(str(tmp_path / "hosts"), "/etc/hosts")]) as other:
+            assert other.process.wait(60) == 0, other.said()
+
+
 def test_the_profile_forbids_what_no_server_needs():
     profile = seccomp()
     allowed = {n for rule in profile["syscalls"] for n in rule["names"]}
