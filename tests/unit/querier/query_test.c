@@ -4,7 +4,7 @@
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "lib/arena.h"
-#include "querier/plan/query.h"
+#include "querier/peer/question.h"
 #include "sys/clock.h"
 
 #include <math.h>
@@ -407,6 +407,39 @@ static void question_reads_back(void **state)
     buf_release(&out);
 }
 
+// A querier gets what it adds up as another one has planned it.
+static void pieces_of_a_question_read_back(void **state)
+{
+    (void)state;
+    const struct level_object objects[] = {{.kind = BLOCK_RAW,
+                                            .name = S("a"),
+                                            .bytes = UINT64_C(1) << 33},
+                                           {.kind = BLOCK_DAYS, .name = S("b"), .bytes = 1}};
+    const struct level_piece pieces[] = {{&objects[0], LEVEL_ROWS, -1700000000000000007,
+                                          1700000000000000007, 0, 0},
+                                         {&objects[1], LEVEL_NODES, INT64_MIN, INT64_MAX, 3,
+                                          UINT32_MAX},
+                                         {&objects[1], LEVEL_TOTALS, -2, -1, 0, 1}};
+    const struct query q = {.from_ns = -5, .to_ns = 7};
+    struct question *x = NULL;
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    question_put(&q, false, pieces, COUNT(pieces), &out);
+    assert_ok(question_read(&arena, buf_view(&out), NULL, NULL, &x, e));
+    assert_true(x->q.from_ns == q.from_ns && x->q.to_ns == q.to_ns && !x->excluded);
+    assert_int_equal(x->plan.n, COUNT(pieces));
+    for (size_t i = 0; i < COUNT(pieces); i++) {
+        const struct level_piece *is = &x->plan.pieces[i];
+        const struct level_piece *was = &pieces[i];
+        assert_true(is->object->kind == was->object->kind && is->use == was->use);
+        assert_true(str_eq(is->object->name, was->object->name));
+        assert_true(is->object->bytes == was->object->bytes);
+        assert_true(is->from_ns == was->from_ns && is->to_ns == was->to_ns);
+        assert_true(is->pack_lo == was->pack_lo && is->pack_hi == was->pack_hi);
+    }
+    buf_release(&out);
+}
+
 static void empty_question_wants_nothing(void **state)
 {
     (void)state;
@@ -433,6 +466,7 @@ int main(void)
         cmocka_unit_test(steps_become_buckets),
         cmocka_unit_test(steps_stay_inside_64_bits),
         ARENA_TEST(question_reads_back),
+        ARENA_TEST(pieces_of_a_question_read_back),
         cmocka_unit_test(empty_question_wants_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
