@@ -3,6 +3,7 @@
 // Logs whose files are damaged: what can be read is read, what was acknowledged and cannot be read
 // is counted, and both together are all that was acknowledged. On real directories of RocksDB.
 #include "base/fault.h"
+#include "base/hash.h"
 #include "ingester/flush/flush.h"
 #include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
@@ -92,13 +93,34 @@ static void fill(struct wal *w, uint64_t n)
 
 // ---- files
 
-static void copy_files(const char *from, const char *to)
+static bool is_copied(const struct dirent *f)
+{
+    return f->d_name[0] != '.' && strcmp(f->d_name, "LOCK") != 0;
+}
+
+// Changes when a file comes, goes or grows.
+static uint64_t files_look(const char *dir)
+{
+    DIR *d = opendir(dir);
+    uint64_t sum = 0;
+    for (struct dirent *f; (f = readdir(d));) {
+        char path[512];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
+        if (!is_copied(f) || stat(path, &st) != 0) continue;
+        sum += hash_str(str_of(f->d_name)) * (1 + 2 * (uint64_t)st.st_size);
+    }
+    closedir(d);
+    return sum;
+}
+
+static void copy_each(const char *from, const char *to)
 {
     DIR *d = opendir(from);
     for (struct dirent *f; (f = readdir(d));) {
         char path[512];
         struct buf bytes;
-        if (f->d_name[0] == '.' || strcmp(f->d_name, "LOCK") == 0) continue;
+        if (!is_copied(f)) continue;
         buf_init(&bytes, NULL, 1 << 26);
         snprintf(path, sizeof path, "%s/%s", from, f->d_name);
         bool there = file_read(path, &bytes, &(err){0});
@@ -107,6 +129,28 @@ static void copy_files(const char *from, const char *to)
         buf_release(&bytes);
     }
     closedir(d);
+}
+
+static void remove_each(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (struct dirent *f; (f = readdir(d));) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
+        if (is_copied(f)) assert_int_equal(unlink(path), 0);
+    }
+    closedir(d);
+}
+
+// As a kill at one moment leaves them: threads of RocksDB may write and delete files meanwhile.
+static void copy_files(const char *from, const char *to)
+{
+    uint64_t before = files_look(from);
+    copy_each(from, to);
+    for (uint64_t now; (now = files_look(from)) != before; before = now) {
+        remove_each(to);
+        copy_each(from, to);
+    }
 }
 
 struct files {
