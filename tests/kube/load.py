@@ -33,8 +33,8 @@ WIDE_MS = 3600 * 1000
 class Load:
     """The other side: what tests use."""
 
-    def __init__(self, release, name, rate=RATE, askers=2, tenant=None):
-        options = {"push": release.push_url, "query": release.query_url, "rate": rate, "askers": askers, "name": name, "tenant": tenant}
+    def __init__(self, release, name, rate=RATE, askers=2, tenant=None, tries=TRIES):
+        options = {"tries": tries, "push": release.push_url, "query": release.query_url, "rate": rate, "askers": askers, "name": name, "tenant": tenant}
         self.process = subprocess.Popen([sys.executable, "-B", os.path.realpath(__file__), json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.result, self.name = None, name
 
@@ -102,7 +102,7 @@ class Phase:
 class Clients:
     def __init__(self, options):
         self.push_at, self.query_at = (urllib.parse.urlsplit(options[key]).netloc for key in ("push", "query"))
-        self.name = options["name"]
+        self.name, self.tries = options["name"], options["tries"]
         self.headers = {"X-Scope-OrgID": options["tenant"]} if options["tenant"] else {}
         self.lock, self.over = threading.Lock(), threading.Event()
         self.sent, self.acknowledged = [0] * SERVICES, [0] * SERVICES
@@ -143,7 +143,7 @@ class Clients:
         began, pause = time.monotonic(), 0.1
         with self.lock:
             self.sent[service] += 1
-        for i in range(TRIES):
+        for i in range(self.tries):
             why = self.push_once(connection, body)
             if why is None:
                 with self.lock:

@@ -11,7 +11,7 @@ def test_logs_on_volumes_outlive_their_pods_and_the_release(kube, release):
                   "ingester.persistence.size=1Gi", "ingester.persistence.storageClass=logs")
     assert "leaves the bucket and the volumes of logs" in one.install()
     names = [pod["metadata"]["name"] for pod in one.pods("ingester")]
-    with Load(one, "logs") as load:
+    with Load(one, "logs", tries=80) as load:  # no ingester is left, for as long as Kubernetes takes
         load.go_on(one)
         one.kill(*names)
         load.go_on(one)

@@ -19,6 +19,7 @@ suite() {
     rm -f "$results/$name.xml"
     "${with[@]}" "$python" -m pytest -q -p no:cacheprovider --junitxml="$results/$name.xml" -o junit_family=xunit2 "${stop[@]}" "$@" "${select[@]}" >"$results/$name.log" 2>&1
     status=$?
+    [ $status != 5 ] || [ -z "${FLAMETREE_TEST_SELECT:-}" ] || return 0  # none of these are selected
     [ $status = 0 ] || grep -vE '^\.+ *(\[|$)|^bringing up nodes' "$results/$name.log" | tail -n 150 >&2
     junit "$name" "$results/$name.xml" $status
 }
