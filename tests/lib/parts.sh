@@ -96,8 +96,8 @@ part_corpus() {
     suite corpus-programs tests/corpus -n 2
 }
 
-# Four at a time on two processors: most of them wait for something.
-part_system() { need_server; suite system tests/system -n 4; }
+# Five at a time on two processors: most of them wait for something.
+part_system() { need_server; suite system tests/system -n 5; }
 
 # Memory is what it says only without sanitizers; everything else these tests look at, system has looked at with them.
 part_resources() {
@@ -140,7 +140,7 @@ behind() { with=("$python" "tests/lib/$1.py" --); }
 part_s3() {
     needs tests/s3/packages
     need_server
-    suite s3 tests/s3 -n 2
+    suite s3 tests/s3 -n 3
     local with=()
     behind radosgw
     # As the chart installs it: the log in the bucket too, and members found by name.
@@ -287,7 +287,8 @@ part_tidy_all() { unset FLAMETREE_DRAWN; part_tidy; }
 part_long() {
     need_server
     export ASAN_OPTIONS=$ASAN_OPTIONS$stacks
-    FLAMETREE_NIGHTLY=1 suite long tests/system/test_kill_points.py tests/system/test_rolling.py tests/system/test_cli_push.py tests/system/test_faults.py -n 2
+    FLAMETREE_NIGHTLY=1 suite long tests/system/test_kill_points.py -n 2
+    FLAMETREE_NIGHTLY=1 suite long-cases tests/system -m 'each_value or drawn' -n 2
     FLAMETREE_NIGHTLY=1 suite long-conservation tests/conservation -n 2
     FAULTS_ROUNDS=1 suite long-faults tests/system/test_faults.py -k one_fault_after_the_other
     build_release

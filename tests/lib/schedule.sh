@@ -2,9 +2,9 @@
 # tests/lib/schedule.sh - runs the parts of tests/run: as many at a time as the processors have room for. Sourced.
 #
 # A part takes some seconds and keeps some processors busy (tests/lib/seconds). The first part in the list that fits
-# beside those that run starts. One more processor is given away than there is, since no part is busy all the time.
-room=$(($(nproc) * 10 + 12))  # tenths of processors
-[ $room -ge 32 ] || room=32
+# beside those that run starts. More processors are given away than there are, since no part is busy all the time.
+room=$(($(nproc) * 10 + 15))  # tenths of processors
+[ $room -ge 35 ] || room=35
 
 # How long a part takes here: as long as last time, or as on two idle processors.
 expected_seconds() {  # PART

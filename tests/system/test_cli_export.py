@@ -18,6 +18,9 @@ HOUR = 3600 * S
 OLD = ["--limits.reject_older_than", "0", "--ingester.head_age", "60d"]
 
 
+pytestmark = pytest.mark.each_value  # each case on one process or on six
+
+
 @pytest.fixture(scope="module", params=TOPOLOGIES)
 def shared(request):
     with deploy(request.param, *OLD) as f:

@@ -22,6 +22,9 @@ DAY = 24 * HOUR
 OLD = (time.time_ns() // DAY - 100) * DAY  # older than any head takes
 
 
+pytestmark = pytest.mark.each_value  # each case on one process or on six
+
+
 @pytest.fixture(scope="module", params=TOPOLOGIES)
 def shared(request):
     with deploy(request.param) as f:

@@ -28,6 +28,9 @@ def points(s, service, start, end, step, **more):
     return out
 
 
+pytestmark = pytest.mark.each_value  # each case on one process or on six
+
+
 @pytest.fixture(scope="module", params=TOPOLOGIES)
 def own(request):
     """With our limits: those of the shared servers are Pyroscope's, which have a lead."""

@@ -13,6 +13,9 @@ FOLDED = "m;a 5\nm;b 7\n"
 TWO = {"m;a": 5, "m;b": 7}
 
 
+pytestmark = pytest.mark.each_value  # each case on one process or on six
+
+
 @pytest.fixture(scope="module", params=TOPOLOGIES)
 def shared(request):
     """With our own limits: Pyroscope's refuse names that are not UTF-8."""
