@@ -1,7 +1,7 @@
 """What every black-box test can import: the process helper of tests/lib and the protocol client of tests/conformance. And which cases of a test a
 run has.
 
-FLAMETREE_DRAWN is a number that tests/run draws from the commit. With it, a test with the mark `each_value` has as many of its cases as it takes to
+FT_DRAWN is a number that tests/run draws from the commit. With it, a test with the mark `each_value` has as many of its cases as it takes to
 have each value of each of its parameters once, and one with the mark `drawn(n)` has n of them: others with each commit, the same in each run of one.
 All cases are in tests/run nightly, and where pytest is called by hand.
 """
@@ -13,7 +13,7 @@ here = os.path.dirname(__file__)
 for folder in ("lib", "conformance"):
     sys.path.insert(0, os.path.join(here, folder))
 
-DRAWN = os.environ.get("FLAMETREE_DRAWN") if os.environ.get("FLAMETREE_NIGHTLY") != "1" else None
+DRAWN = os.environ.get("FT_DRAWN") if os.environ.get("FLAMETREE_NIGHTLY") != "1" else None
 
 
 def pytest_configure(config):

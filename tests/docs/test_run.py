@@ -52,7 +52,7 @@ def test_every_part_is_a_function_and_in_the_help_and_has_its_seconds():
     assert {*changed.all_parts(), *quick} == seconds
 
 
-@pytest.mark.skipif("FLAMETREE_MISTAKE" in os.environ, reason="a mistake is made now")
+@pytest.mark.skipif("FT_MISTAKE" in os.environ, reason="a mistake is made now")
 def test_mistakes_can_be_made_and_their_table_is_new():
     done = subprocess.run([os.path.join(TOP, "tests/mistakes/run"), "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

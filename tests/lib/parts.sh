@@ -8,8 +8,8 @@ need_server() { (flock 9; [ -e "$state/built" ] || { build asan all && : >"$stat
 needs() { (flock 9; need_packages "$@") 9>"$state/packages.lock" || exit 1; }
 
 # tests/mistakes/run wants to know what fails first, and no more; and of some parts only some tests.
-stop=(${FLAMETREE_TEST_STOP:+-x})
-select=(${FLAMETREE_TEST_SELECT:+-k "$FLAMETREE_TEST_SELECT"})
+stop=(${FT_TEST_STOP:+-x})
+select=(${FT_TEST_SELECT:+-k "$FT_TEST_SELECT"})
 
 # suite NAME DIR [PYTEST-ARGS...]: black-box tests against the sanitized build; below the command in `with`, if there is one
 with=()
@@ -19,7 +19,7 @@ suite() {
     rm -f "$results/$name.xml"
     "${with[@]}" "$python" -m pytest -q -p no:cacheprovider --junitxml="$results/$name.xml" -o junit_family=xunit2 "${stop[@]}" "$@" "${select[@]}" >"$results/$name.log" 2>&1
     status=$?
-    [ $status != 5 ] || [ -z "${FLAMETREE_TEST_SELECT:-}" ] || return 0  # none of these are selected
+    [ $status != 5 ] || [ -z "${FT_TEST_SELECT:-}" ] || return 0  # none of these are selected
     [ $status = 0 ] || grep -vE '^\.+ *(\[|$)|^bringing up nodes' "$results/$name.log" | tail -n 150 >&2
     junit "$name" "$results/$name.xml" $status
 }
@@ -32,7 +32,7 @@ ctests() {  # NAME PRESET CTEST-ARGS...
     shift 2
     local -x ASAN_OPTIONS=$ASAN_OPTIONS$stacks
     rm -f "$results/$name.xml"
-    ctest --preset "$preset" -j 4 "$@" ${FLAMETREE_TEST_PROGRAMS:+-R "$FLAMETREE_TEST_PROGRAMS"} ${FLAMETREE_TEST_STOP:+--stop-on-failure} --output-junit "$results/$name.xml" >"$results/$name.log" 2>&1
+    ctest --preset "$preset" -j 4 "$@" ${FT_TEST_PROGRAMS:+-R "$FT_TEST_PROGRAMS"} ${FT_TEST_STOP:+--stop-on-failure} --output-junit "$results/$name.xml" >"$results/$name.log" 2>&1
     status=$?
     junit "$name" "$results/$name.xml" $status
 }
@@ -257,7 +257,7 @@ part_quick_unit() {
     need_server
     export FLAMETREE_THREADS=$top/tests/unit/THREADS FLAMETREE_TORTURE=40
     ctests quick_unit asan -L '^(unit|fuzz)$' -E '^walk'
-    [[ ${FLAMETREE_TEST_PROGRAMS:-walk} != *walk* ]] || one quick_walk short_walk
+    [[ ${FT_TEST_PROGRAMS:-walk} != *walk* ]] || one quick_walk short_walk
 }
 
 short_walk() {
@@ -274,7 +274,7 @@ part_stories() {
     local stories
     needs tests/s3/packages
     need_server
-    unset FLAMETREE_DRAWN  # each is named
+    unset FT_DRAWN  # each is named
     mapfile -t stories < <(grep -v '^#' tests/stories | grep .)
     suite stories "${stories[@]}" -n 2
 }
@@ -282,7 +282,7 @@ part_stories() {
 # ---- nightly
 
 # Of a machine that is new, the part tidy has looked at some files only.
-part_tidy_all() { unset FLAMETREE_DRAWN; part_tidy; }
+part_tidy_all() { unset FT_DRAWN; part_tidy; }
 
 part_long() {
     need_server

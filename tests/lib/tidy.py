@@ -9,7 +9,7 @@ findings is looked at each time. Like ccache's, the cache lies in the user's fol
 $FLAMETREE_TIDY_CACHE, else flametree-tidy in $XDG_CACHE_HOME or ~/.cache. Ends with 0 if there is nothing to find.
 
 Where hardly any file is known to be clean, as on a machine that is new, it looks at what the last commits changed and at
-some of the others, drawn by FLAMETREE_DRAWN (tests/run). Without it, as in tests/run nightly, it looks at all.
+some of the others, drawn by FT_DRAWN (tests/run). Without it, as in tests/run nightly, it looks at all.
 """
 import concurrent.futures
 import functools
@@ -85,7 +85,7 @@ def changed_lately():
 
 def some_of(paths):
     """Those that are looked at in this run."""
-    drawn = os.environ.get("FLAMETREE_DRAWN")
+    drawn = os.environ.get("FT_DRAWN")
     if not drawn or len(paths) <= MOST:
         return paths
     lately = changed_lately()
