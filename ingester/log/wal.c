@@ -13,8 +13,9 @@
 //
 //     no room, no memory     commit fails, `broken` is false: the group is refused. News that were
 //     (3, 4)                 gathered are lost, so a new run begins (wal_next_run).
-//     a new cut, the write   `broken` is true: wal_break puts the open cut in doubt and refuses all
-//     (3, 4)                 that wait. The duty thread opens the log again (wal_life.c).
+//     a new cut, the write,  `broken` is true: wal_break puts the open cut in doubt and refuses all
+//     a disk that is gone    that wait. The duty thread opens the log again (wal_life.c).
+//     (3, 4)
 //     a drain meanwhile      Appends in the queue are written, later ones are refused.
 //
 // A waiter is on the stack of its caller. So nothing of it is touched after its bell was rung.
@@ -100,7 +101,7 @@ void wal_next_run(struct wal *w)
 static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
 {
     assert(w->led && group);
-    if (!w->home->has_room(w, bytes, e)) return false;
+    if (!w->home->has_room(w, bytes, broken, e)) return false;
     *broken = !wal_need_cut(w, bytes, e);
     return !*broken && w->home->write(w, group, bytes, broken, e);
 }

@@ -22,10 +22,11 @@
 #define ROOM_TIME_NS ((uint64_t)(100 * NS_PER_MS))
 
 // Pushes are refused before the disk is full: RocksDB needs the reserve to open the log again.
-static bool disk_has_room(struct wal *w, size_t bytes, err *e)
+static bool disk_has_room(struct wal *w, size_t bytes, bool *broken, err *e)
 {
     const struct wal_options *o = &w->options;
     uint64_t available = 0;
+    *broken = false;
     if (o->disk_max && w->bytes + bytes > o->disk_max) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED,
                        "the log holds %llu bytes, ingester.log_disk is %llu",
@@ -39,7 +40,10 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
         return true;
     }
     w->room_until_ns = 0;
-    if (!dir_free_bytes(o->dir, &available, e)) return err_wrap(e, "log");
+    if (!dir_free_bytes(o->dir, &available, e)) {
+        *broken = true;
+        return err_wrap(e, "log");
+    }
     if (available >= o->disk_reserve && available - o->disk_reserve >= bytes) {
         if (available - o->disk_reserve - bytes >= ROOM_AMPLE) {
             w->room_until_ns = now + ROOM_TIME_NS;
@@ -139,12 +143,13 @@ static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
 // All entries of a group. Their news are known only now, so room on disk for these is asked for
 // here. If anything is refused, the run is over: the news that were gathered are marked as brought,
 // and will not be written.
-static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes, err *e)
+static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes,
+                      bool *broken, err *e)
 {
     bool ok = true;
     for (; ok && group; group = group->next)
         ok = put_entries(w, x, group, e);
-    ok = ok && (x->news_bytes == 0 || disk_has_room(w, bytes + x->news_bytes, e));
+    ok = ok && (x->news_bytes == 0 || disk_has_room(w, bytes + x->news_bytes, broken, e));
     if (!ok) wal_next_run(w);
     return ok;
 }
@@ -158,7 +163,7 @@ static bool disk_write(struct wal *w, struct waiter *group, size_t bytes, bool *
     buf_init(&x.news, w->options.memory, SIZE_MAX);
     x.rows = w->open->rows;
     bool ok = w->open->first_seq > 0 || put_cut_row(w, x.batch, e);
-    ok = ok && put_group(w, &x, group, bytes, e);
+    ok = ok && put_group(w, &x, group, bytes, broken, e);
     if (ok) {
         ok = write_synced(w, x.batch, e);
         *broken = !ok;

@@ -113,7 +113,8 @@ struct wal_home {
     bool (*load)(struct wal *w, bool first, err *e);
     bool (*find)(struct wal *w, err *e);  // NULL: load has found all
     void (*unload)(struct wal *w);
-    bool (*has_room)(struct wal *w, size_t bytes, err *e);
+    // False and *broken: nobody can say, as of a disk that is gone. Then the log has failed.
+    bool (*has_room)(struct wal *w, size_t bytes, bool *broken, err *e);
     bool (*begin)(struct wal *w, const struct wal_stream *own, err *e);
     // Notes that a stream without entries is this log's; NULL: its beginning will.
     bool (*plan)(struct wal *w, id128 stream, err *e);

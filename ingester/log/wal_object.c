@@ -141,9 +141,10 @@ static bool next_stream(struct wal *w, err *e)
 
 // ---- a group
 
-static bool objects_room(struct wal *w, size_t bytes, err *e)
+static bool objects_room(struct wal *w, size_t bytes, bool *broken, err *e)
 {
     const struct wal_options *o = &w->options;
+    *broken = false;
     if (o->disk_max && w->bytes + bytes > o->disk_max) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED,
                        "the log holds %llu bytes, ingester.log_disk is %llu",
