@@ -18,7 +18,7 @@ static const struct tool_case cases[] = {
     {HEAD "fn=a\n1 1\ncfn=w\ncalls=1 9\n1 1\nfn=b\n2 2\ncfn=w\ncalls=1 9\n2 2\nfn=w\n9 3\ncfn=z\n"
           "calls=1 9\n9 10\nfn=z\n3 10\n",
      IR "a=1 w=2 b=2 b;w=1 w;z=7 a;w;z=1 b;w;z=2"},
-    // A file of what is called holds for one call.
+    // The line cfi= names the file of the next call only.
     {HEAD "fl=a.c\nfn=a\n1 1\ncfl=b.c\ncfn=b\ncalls=1 9\n1 5\ncfn=c\ncalls=1 3\n1 7\nfn=c\n3 7\n"
           "fl=b.c\nfn=b\n9 5\n",
      IR "a=1 a;b=5 a;c=7"},

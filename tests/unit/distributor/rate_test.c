@@ -24,7 +24,8 @@ static void rate_refuses_what_the_bucket_lacks(void **state)
     rates_release(&r);
 }
 
-// What is pushed to a cluster comes to its distributors in turns, a single push to one of them.
+// Each distributor gets its part of all pushes, so the rate is divided among them. One push comes
+// to one distributor as a whole, so the burst is not.
 static void rate_is_shared_by_distributors_and_the_burst_is_not(void **state)
 {
     (void)state;

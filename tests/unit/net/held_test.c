@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is counted of answers that nobody has read yet: what was refused is not.
+// Bytes of answers that wait to be read are counted. Bytes of a refused answer are not.
 #include "lib/test.h"
 #include "net/exchange.h"
 #include "net/held.h"

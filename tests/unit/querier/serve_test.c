@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the planner is asked for a question.
+// The range of time that a question gives to the planner.
 #include "base/ulid.h"
 #include "lib/test.h"
 #include "querier/answer/serve.h"

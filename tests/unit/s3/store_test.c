@@ -138,7 +138,7 @@ static void uploads_in_parts_end_as_the_service_says(void **state)
             bucket_objects(bucket) != c->objects)
             fail_msg("%s: %s, existed %d, %zu objects", c->name, why.msg, existed,
                      bucket_objects(bucket));
-        // What has become of an end that failed is not known: a try may be under way, and needs the
+        // Nobody knows the fate of an end that failed: a try may be under way, and needs the
         // parts. They are left to store_tidy.
         bool ended = strcmp(cases[i / 2].action, "end") == 0;
         assert_int_equal(bucket_uploads(bucket), ended && !ok ? 1 : 0);
