@@ -9,15 +9,15 @@
 #define LARGE 100
 #define EACH  500
 
-// Profiles of a few stacks, all in one service and hour.
-static void fill(struct world *x, size_t batches)
+// Profiles of a few stacks, all in one service and in the hour `hour`.
+static void fill(struct world *x, int64_t hour, size_t batches)
 {
     struct fact facts[EACH];
     for (size_t k = 0; k < batches; k++) {
         struct arena a;
         arena_init(&a, NULL, SIZE_MAX);
         for (size_t i = 0; i < EACH; i++) {
-            facts[i] = fact_roll(&x->dice, clock_wall_ns() / HOUR * HOUR - HOUR, HOUR);
+            facts[i] = fact_roll(&x->dice, slot_start(hour, SLOT_HOUR) + 1, HOUR - 1);
             facts[i].tenant = facts[i].service = facts[i].type = 0;
             facts[i].pod = i % 4;
             facts[i].span_id = facts[i].note = 0;
@@ -38,7 +38,8 @@ static struct part part_of(struct world *x, size_t batches)
     struct part p = {0};
     struct flush_totals done = {0};
     size_t before = head_budget(x->w.in->head)->used;
-    fill(x, batches);
+    // Asked once: the next hour may begin while the cut is filled.
+    fill(x, slot_of(clock_wall_ns(), SLOT_HOUR) - 2, batches);
     struct wal_counts w = wal_count(x->w.in->wal);
     assert_int_equal(w.open_cuts + w.closed_cuts, 1);
     assert_true(w.bytes < 80 * batches * EACH);
