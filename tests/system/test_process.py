@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from client import PUSH, Pprof, Server, envelope, pb, unenvelope, unique
-from flametree import BIN, Flametree, await_
+from flametree import BIN, TOP, Flametree, await_
 
 PROGRAM = os.path.join(BIN, "flametree")
 
@@ -184,6 +184,18 @@ def test_variables_of_the_client_are_known():
     names = set(re.findall(r"`(FLAMETREE_[A-Z_]+)`", page))
     assert "FLAMETREE_URL" in names
     answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config"], capture_output=True, text=True, timeout=60, env={**os.environ, **dict.fromkeys(names, "x")})
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_variables_on_pages_about_tests_are_known():
+    """They are set for a run of all tests, and --check-config is a part of that."""
+    names = set()
+    for page in ("CONTRIBUTING.md", "tests/README.md", "docs/benchmarks.md", "tests/conformance/README.md", "querier/ui/README.md"):
+        with open(os.path.join(TOP, page)) as f:
+            names |= set(re.findall(r"\bFLAMETREE_[A-Z0-9_]*[A-Z0-9]\b", f.read()))
+    assert "FLAMETREE_KUBE" in names
+    answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config"], capture_output=True, text=True, timeout=60,
+                            env={**os.environ, **dict.fromkeys(names, "x"), "FLAMETREE_INGESTER_LOG": "local"})
     assert answer.returncode == 0, answer.stderr
 
 
