@@ -9,6 +9,8 @@
 //     READY      routers are published              traffic; SIGHUP: certificates are read again
 //     DRAINING   program_drain                      /ready says "draining"
 //
+// A SIGTERM ends a start as well: in order if that takes no more than 2 s, otherwise at once.
+//
 // Listeners open before services start. So /ready shows a long recovery, and a port that is in use
 // is reported at once. Until the routers are published a front answers in their place.
 #pragma once

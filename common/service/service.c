@@ -19,6 +19,9 @@
 #define EXIT_FAILED 1
 #define EXIT_WRONG  2
 
+// A start that is under way may end in order within this time.
+#define START_END_NS ((uint64_t)(2 * NS_PER_S))
+
 // ---- the runner
 
 // Waits for work. True: read the certificates again. False: the process ends.
@@ -96,6 +99,22 @@ static void want_tls_reload(struct program *p)
     lock_give(&p->lock);
 }
 
+// A start may wait for long: for a store that does not answer, or for a large log. Nothing was
+// acknowledged yet, and the next start does all of it again.
+static void end_start(struct program *p)
+{
+    uint64_t until = clock_mono_ns() + START_END_NS;
+    lock_take(&p->lock);
+    while (!p->done && atomic_load(&p->state) == PROGRAM_STARTING && clock_mono_ns() < until)
+        (void)cond_wait_until(&p->change, &p->lock, MIN(until, clock_mono_ns() + 50 * NS_PER_MS));
+    bool starting = !p->done && atomic_load(&p->state) == PROGRAM_STARTING;
+    lock_give(&p->lock);
+    if (!starting) return;
+    log_info(NULL, "process.stopped", "%s", "reason=\"signal to stop during the start\"");
+    // No atexit, no destructors: the runner is in the middle of its work.
+    _exit(EXIT_WELL);
+}
+
 static void want_stop(struct program *p)
 {
     lock_take(&p->lock);
@@ -103,7 +122,10 @@ static void want_stop(struct program *p)
     p->stop_wanted = true;
     cond_wake_all(&p->change);
     lock_give(&p->lock);
-    if (!again) return;
+    if (!again) {
+        end_start(p);
+        return;
+    }
     // The second signal: the user does not want to wait. The log keeps all that was acknowledged.
     log_warn(NULL, "process.cut", "%s", "reason=\"second signal to stop\"");
     // No atexit, no destructors: other threads are in the middle of their work.

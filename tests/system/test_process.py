@@ -318,6 +318,24 @@ def test_stop_while_settings_are_read_ends_well(tmp_path, number):
     assert p.returncode == 0 and "process.stopped" in log, log
 
 
+def test_stop_while_the_start_waits_for_a_store(tmp_path):
+    """The store accepts connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        args = ["--server.listen", "127.0.0.1:0", "--server.data_dir", str(tmp_path / "data"), "--self_profile.enabled", "false",
+                "--storage.kind", "s3", "--s3.bucket", "profiles", "--s3.endpoint", "http://127.0.0.1:%d" % silent.getsockname()[1]]
+        with subprocess.Popen([PROGRAM, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}) as p:
+            silent.settimeout(300)
+            asked, _ = silent.accept()
+            p.send_signal(signal.SIGTERM)
+            try:
+                log = p.communicate(timeout=60)[1]
+            finally:
+                p.kill()
+                asked.close()
+    assert p.returncode == 0 and "process.stopped" in log, log
+
+
 # ---- stop
 
 def test_drain_finishes_what_runs(tmp_path):
