@@ -59,15 +59,21 @@ tell_progress() {  # what runs now
 }
 
 # What a part that came to a bad end left running: all that a part starts knows the folder for temporary files of the part.
+# Again until none is left, because those that are not ended yet start others.
 end_leftovers() {  # FOLDER
-    local environ pid args
-    for environ in $(grep -lzxF -e "TMPDIR=$1" /proc/[0-9]*/environ 2>/dev/null); do
-        pid=${environ#/proc/}
-        pid=${pid%/environ}
-        [ "$pid" != $$ ] || continue
-        args=$(ps -o args= -p "$pid" | cut -c 1-160)
-        [[ -z $args || $args == *'<defunct>' ]] || say "left running, and ended now: $args"
-        kill -KILL "$pid" 2>/dev/null
+    local round environ pid args all
+    for round in {1..20}; do
+        all=$(grep -lzxF -e "TMPDIR=$1" /proc/[0-9]*/environ 2>/dev/null)
+        [ -n "$all" ] || break
+        for environ in $all; do
+            pid=${environ#/proc/}
+            pid=${pid%/environ}
+            [ "$pid" != $$ ] || continue
+            args=$(ps -o args= -p "$pid" | cut -c 1-160)
+            [[ -z $args || $args == *'<defunct>' ]] || say "left running, and ended now: $args"
+            kill -KILL "$pid" 2>/dev/null
+        done
+        [ "$round" = 1 ] || sleep 0.1
     done
     rm -rf "$1"
 }
