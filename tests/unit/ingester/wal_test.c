@@ -697,17 +697,24 @@ static void drop_first(struct wal *w)
     assert_ok(wal_drop(w, c, e));
 }
 
+// A log of which the one cut, with "ForgetThis", was dropped.
+static struct wal *open_and_drop(const struct wal_options *o)
+{
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(o, true);
+    append(w, "ForgetThis");
+    assert_ok(wal_cut_now(w, e));
+    drop_first(w);
+    return w;
+}
+
 static void the_bytes_of_a_dropped_cut_leave_the_disk_though_nothing_is_written(void **state)
 {
     (void)state;
     char dir[DIR_MAX];
     dir_new(dir);
     struct wal_options o = options(dir);
-    fake_now = 1000 * NS_PER_S;
-    struct wal *w = reopen(&o, true);
-    append(w, "ForgetThis");
-    assert_ok(wal_cut_now(w, e));
-    drop_first(w);
+    struct wal *w = open_and_drop(&o);
     append(w, "KeepThis");  // a cut that is open keeps its files as well
     fake_now += WAL_REST_NS - 1;
     wal_tick(w);
@@ -733,11 +740,7 @@ static void the_bytes_of_dropped_cuts_leave_the_disk_though_others_are_dropped(v
     char dir[DIR_MAX];
     dir_new(dir);
     struct wal_options o = options(dir);
-    fake_now = 1000 * NS_PER_S;
-    struct wal *w = reopen(&o, true);
-    append(w, "ForgetThis");
-    assert_ok(wal_cut_now(w, e));
-    drop_first(w);
+    struct wal *w = open_and_drop(&o);
     fake_now += WAL_REST_NS - 1;
     append(w, "AndThis");
     assert_ok(wal_cut_now(w, e));

@@ -357,16 +357,21 @@ static void pgo_keeps_the_leaves(void **state)
 
 // ---- diff
 
-static void diff_has_both_sides(void **state)
+static const Querier__V1__DiffResponse *ask_diff(struct ask *k, const char *of_left,
+                                                 const char *of_right)
 {
-    struct ask *k = *state;
-    merge_request left = ask_merge("{env=\"prod\"}", T);
-    merge_request right = ask_merge("{env=\"dev\"}", T);
+    merge_request left = ask_merge(of_left, T);
+    merge_request right = ask_merge(of_right, T);
     Querier__V1__DiffRequest m = QUERIER__V1__DIFF_REQUEST__INIT;
     m.left = &left;
     m.right = &right;
-    const Querier__V1__DiffResponse *r =
-        ask_ok(k, diff_run, &m.base, &querier__v1__diff_response__descriptor);
+    return ask_ok(k, diff_run, &m.base, &querier__v1__diff_response__descriptor);
+}
+
+static void diff_has_both_sides(void **state)
+{
+    struct ask *k = *state;
+    const Querier__V1__DiffResponse *r = ask_diff(k, "{env=\"prod\"}", "{env=\"dev\"}");
     assert_true(r->flamegraph->leftticks == 11 && r->flamegraph->rightticks == 104);
     assert_true(r->flamegraph->total == 115 && r->flamegraph->max_self == 100);
     assert_string_equal(ask_said(k, "flametree-profiles"), "3");
@@ -396,13 +401,7 @@ static void a_service_that_one_side_of_a_diff_leaves_out_the_other_does_too(void
     };
     struct ask k;
     ask_open(&k, large, COUNT(large));
-    merge_request left = ask_merge("{k!=\"2\"}", T);
-    merge_request right = ask_merge("{}", T);
-    Querier__V1__DiffRequest m = QUERIER__V1__DIFF_REQUEST__INIT;
-    m.left = &left;
-    m.right = &right;
-    const Querier__V1__DiffResponse *r =
-        ask_ok(&k, diff_run, &m.base, &querier__v1__diff_response__descriptor);
+    const Querier__V1__DiffResponse *r = ask_diff(&k, "{k!=\"2\"}", "{}");
     assert_true(r->flamegraph->leftticks == 5 && r->flamegraph->rightticks == 5);
     assert_string_equal(ask_said(&k, "flametree-profiles"), "2");
     assert_non_null(strstr(ask_said(&k, "flametree-missing"), "service bad is left out"));
