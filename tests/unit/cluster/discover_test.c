@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Members that are found by name, with a DNS server and a node that answers.
+#include "asked.h"
 #include "cluster/discover.h"
 #include "lib/await.h"
-#include "lib/listener.h"
 #include "lib/names.h"
-#include "rpc/route.h"
+#include "sys/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,8 @@
 #define HOUR_NS (3600 * (uint64_t)NS_PER_S)
 
 struct rig {
-    struct mem_budget memory;
-    struct loop *loop;
-    struct client *client;
-    struct router *router;
-    struct server *server;
-    struct members *members;
+    struct asked at;
     struct discoverer *discoverer;
-    struct node_identity self;
     struct names names;
     char entry[64];           // of the name
     const char *lists[2][2];  // of ingesters, as they are configured
@@ -53,25 +47,13 @@ static void entries_of(void *arg, enum member_kind kind, const char *const **v, 
 
 static int open_rig(void **state)
 {
-    static struct lane *const lanes[RANK_COUNT];
     static const char *const addresses[] = {"127.0.0.1"};
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    mem_budget_init(&r->memory, "test", NULL, (size_t)64 << 20);
-    struct router_options o = {.body_max = NODE_MESSAGE_MAX,
-                               .answer_max = NODE_MESSAGE_MAX,
-                               .memory = &r->memory};
-    r->router = router_new(&o);
-    router_add_rpc(r->router, rows, COUNT(rows), r, lanes);
-    assert_ok((r->loop = loop_new("test", e)));
-    struct server_options listener =
-        listener_for("internal", "127.0.0.1:0", &r->memory, RANK_INGESTER);
-    assert_ok((r->server = server_open(&listener, router_app(r->router), &r->loop, 1, e)));
-    assert_ok((r->client = client_new(r->loop, &r->memory, 4, e)));
-    assert_ok((r->members = members_new(e)));
-    r->self = (struct node_identity){.node = S("asker"), .address = S("127.0.0.1:1")};
+    asked_open(&r->at, rows, COUNT(rows), r);
+    unsigned port = asked_serve(&r->at, 0);
     names_start(&r->names, "nodes.test", addresses, COUNT(addresses));
-    snprintf(r->entry, sizeof r->entry, "dns:nodes.test:%u", server_port(r->server));
+    snprintf(r->entry, sizeof r->entry, "dns:nodes.test:%u", port);
     *state = r;
     return 0;
 }
@@ -82,13 +64,7 @@ static int close_rig(void **state)
     discover_stop(r->discoverer);
     discover_free(r->discoverer);
     names_end(&r->names);
-    server_drain(r->server, 0);
-    server_close(r->server);
-    client_free(r->client);
-    router_free(r->router);
-    loop_free(r->loop);
-    members_free(r->members);
-    assert_int_equal(atomic_load(&r->memory.used), 0);
+    asked_close(&r->at);
     free(r);
     return 0;
 }
@@ -96,9 +72,9 @@ static int close_rig(void **state)
 // Looks names up at the start, and then not within this test.
 static void start(struct rig *r)
 {
-    struct discover_options o = {.client = r->client,
-                                 .members = r->members,
-                                 .self = &r->self,
+    struct discover_options o = {.client = r->at.client,
+                                 .members = r->at.members,
+                                 .self = &r->at.self,
                                  .interval_ns = HOUR_NS,
                                  .servers = r->names.server,
                                  .entries = entries_of,
@@ -124,7 +100,7 @@ static size_t ingesters(struct rig *r)
     struct arena a;
     size_t n = 0;
     arena_init(&a, NULL, 1 << 16);
-    (void)members_of(r->members, &a, MEMBER_INGESTER, &n);
+    (void)members_of(r->at.members, &a, MEMBER_INGESTER, &n);
     arena_release(&a);
     return n;
 }

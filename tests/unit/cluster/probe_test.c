@@ -2,11 +2,10 @@
 //
 // A prober, a node that answers, and a port behind which nobody takes what the kernel accepts: that
 // is what a stopped process looks like.
+#include "asked.h"
 #include "cluster/probe.h"
 #include "lib/await.h"
 #include "lib/clock.h"
-#include "lib/listener.h"
-#include "rpc/route.h"
 #include "sys/metric.h"
 
 #include <arpa/inet.h>
@@ -18,14 +17,8 @@
 #define INTERVAL_NS ((uint64_t)200 * (uint64_t)NS_PER_MS)
 
 struct rig {
-    struct mem_budget memory;
-    struct loop *loop;
-    struct client *client;
-    struct router *router;
-    struct server *server;
-    struct members *members;
+    struct asked at;
     struct prober *prober;
-    struct node_identity self;
     atomic_int answer;  // an enum err_code
     atomic_bool ready;
     atomic_uint asked;
@@ -48,37 +41,11 @@ static bool answer_probe(void *self, struct http_exchange *x, str in, struct buf
 static const struct rpc_method rows[] = {
     {.path = NODE_PROBE, .run = answer_probe, .auth = ROUTE_INTERNAL, .rank = RANK_INGESTER}};
 
-static unsigned serve(struct rig *r, unsigned port)
-{
-    char listen[32];
-    snprintf(listen, sizeof listen, "127.0.0.1:%u", port);
-    struct server_options o = listener_for("internal", listen, &r->memory, RANK_INGESTER);
-    assert_ok((r->server = server_open(&o, router_app(r->router), &r->loop, 1, e)));
-    return server_port(r->server);
-}
-
-static void serve_no_more(struct rig *r)
-{
-    server_drain(r->server, 0);
-    server_close(r->server);
-    r->server = NULL;
-}
-
 static int open_rig(void **state)
 {
-    static struct lane *const lanes[RANK_COUNT];
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    mem_budget_init(&r->memory, "test", NULL, (size_t)64 << 20);
-    struct router_options o = {.body_max = NODE_MESSAGE_MAX,
-                               .answer_max = NODE_MESSAGE_MAX,
-                               .memory = &r->memory};
-    r->router = router_new(&o);
-    router_add_rpc(r->router, rows, COUNT(rows), r, lanes);
-    assert_ok((r->loop = loop_new("test", e)));
-    assert_ok((r->client = client_new(r->loop, &r->memory, 4, e)));
-    assert_ok((r->members = members_new(e)));
-    r->self = (struct node_identity){.node = S("asker"), .address = S("127.0.0.1:1")};
+    asked_open(&r->at, rows, COUNT(rows), r);
     atomic_store(&r->ready, true);
     *state = r;
     return 0;
@@ -88,21 +55,16 @@ static int close_rig(void **state)
 {
     struct rig *r = *state;
     prober_stop(r->prober);
-    if (r->server) serve_no_more(r);
-    client_free(r->client);
-    router_free(r->router);
-    loop_free(r->loop);
-    members_free(r->members);
-    assert_int_equal(atomic_load(&r->memory.used), 0);
+    asked_close(&r->at);
     free(r);
     return 0;
 }
 
 static void start(struct rig *r)
 {
-    struct prober_options o = {.client = r->client,
-                               .members = r->members,
-                               .self = &r->self,
+    struct prober_options o = {.client = r->at.client,
+                               .members = r->at.members,
+                               .self = &r->at.self,
                                .interval_ns = INTERVAL_NS};
     assert_ok((r->prober = prober_start(&o, e)));
 }
@@ -111,7 +73,7 @@ static void add(struct rig *r, const char *id, unsigned port)
 {
     char entry[64];
     snprintf(entry, sizeof entry, "%s=127.0.0.1:%u", id, port);
-    assert_ok(members_add(r->members, MEMBER_INGESTER, str_of(entry), e));
+    assert_ok(members_add(r->at.members, MEMBER_INGESTER, str_of(entry), e));
 }
 
 static struct member look(struct rig *r, const char *id)
@@ -120,7 +82,7 @@ static struct member look(struct rig *r, const char *id)
     size_t n = 0;
     struct member found = {0};
     arena_init(&a, NULL, 1 << 16);
-    const struct member *v = members_of(r->members, &a, MEMBER_INGESTER, &n);
+    const struct member *v = members_of(r->at.members, &a, MEMBER_INGESTER, &n);
     for (size_t i = 0; i < n; i++)
         if (str_is(v[i].id, id)) found = v[i];
     arena_release(&a);
@@ -147,7 +109,7 @@ static int open_mute(unsigned *port)
 static void a_node_that_answers_stays_alive(void **state)
 {
     struct rig *r = *state;
-    add(r, "node", serve(r, 0));
+    add(r, "node", asked_serve(&r->at, 0));
     start(r);
     AWAIT(atomic_load(&r->asked) >= 4);
     assert_true(look(r, "node").alive && !look(r, "node").unready);
@@ -167,20 +129,20 @@ static void a_node_that_takes_probes_and_says_nothing_is_dead_until_it_answers(v
     start(r);
     AWAIT(!look(r, "node").alive);
     assert_int_equal(close(mute), 0);
-    serve(r, port);
+    asked_serve(&r->at, port);
     AWAIT(look(r, "node").alive);
 }
 
 static void a_node_that_is_gone_is_dead_until_it_answers(void **state)
 {
     struct rig *r = *state;
-    unsigned port = serve(r, 0);
+    unsigned port = asked_serve(&r->at, 0);
     add(r, "node", port);
     start(r);
     AWAIT(atomic_load(&r->asked) > 0);
-    serve_no_more(r);
+    asked_serve_no_more(&r->at);
     AWAIT(!look(r, "node").alive);
-    serve(r, port);
+    asked_serve(&r->at, port);
     AWAIT(look(r, "node").alive);
 }
 
@@ -188,7 +150,7 @@ static void a_node_that_is_gone_is_dead_until_it_answers(void **state)
 static void a_node_that_starts_is_not_alive_and_one_that_refuses_is(void **state)
 {
     struct rig *r = *state;
-    add(r, "node", serve(r, 0));
+    add(r, "node", asked_serve(&r->at, 0));
     atomic_store(&r->answer, ERR_UNAVAILABLE);
     start(r);
     AWAIT(!look(r, "node").alive);
@@ -202,7 +164,7 @@ static void one_that_hangs_does_not_hide_another(void **state)
     unsigned port = 0;
     int mute = open_mute(&port);
     add(r, "mute", port);
-    add(r, "node", serve(r, 0));
+    add(r, "node", asked_serve(&r->at, 0));
     start(r);
     AWAIT(!look(r, "mute").alive);
     unsigned asked = atomic_load(&r->asked);
@@ -249,10 +211,10 @@ static void a_process_that_stood_still_takes_nobody_for_dead(void **state)
 static void a_process_does_not_probe_itself(void **state)
 {
     struct rig *r = *state;
-    unsigned port = serve(r, 0);
+    unsigned port = asked_serve(&r->at, 0);
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    r->self.address = str_of(address);
+    r->at.self.address = str_of(address);
     add(r, "itself", port);
     unsigned other = 0;
     int mute = open_mute(&other);
@@ -271,7 +233,7 @@ static void a_round_without_memory_is_counted(void **state)
     memset(entry, 'x', sizeof entry);
     for (char id = 'a'; id < 'g'; id++) {  // more than a round may hold
         entry[0] = id;
-        assert_ok(members_add(r->members, MEMBER_INGESTER, str_make(entry, sizeof entry), e));
+        assert_ok(members_add(r->at.members, MEMBER_INGESTER, str_make(entry, sizeof entry), e));
     }
     start(r);
     AWAIT(metric_of("\nflametree_cluster_skipped_rounds_total") >= 2);
