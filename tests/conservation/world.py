@@ -17,6 +17,7 @@ import profiles
 from totals import CLIENT, NATIVE, Question, law, totals
 
 MS = 10**6
+DAY_MS = 86_400_000
 STEPS = [1, 7, 999, 15_000, 20_000, 60_000, 90_000, 3_599_999, 3_600_000, 7_000_000, 86_400_000, 3 * 86_400_000 + 1]
 MOST_POINTS = 3000
 TOLD = re.compile(r'^flametree_distributor_(discarded|mended)_parts_total\{(.*)\} (\d+)$', re.M)
@@ -140,9 +141,10 @@ class World:
             raise Broken(wrong, q, client and any("client" in line and "<--" in line for line in wrong.splitlines()))
 
     def whole(self, type_id):
-        """The question for all that there is of a type."""
+        """The question for all that there is of a type, in whole days, so that sums of days can answer it."""
         times = [r.time_ns // MS for r in self.rows]
-        q = Question(type_id, selector([("mark", "=", self.mark)]), min(times), max(times) + 1, max(1, (max(times) + 1 - min(times)) // 7 + 1), ["part"])
+        start, end = min(times) // DAY_MS * DAY_MS, (max(times) // DAY_MS + 1) * DAY_MS
+        q = Question(type_id, selector([("mark", "=", self.mark)]), start, end, (end - start) // 7 + 1, ["part"])
         q.matchers = [("mark", "=", self.mark)]
         return q
 
