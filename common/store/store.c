@@ -218,6 +218,29 @@ bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
     return ok;
 }
 
+struct seeking {
+    str name;
+    bool there;
+};
+
+static bool see_sought(void *arg, str name, uint64_t size, err *e)
+{
+    struct seeking *x = arg;
+    (void)size;
+    (void)e;
+    x->there = x->there || str_eq(name, x->name);
+    return true;
+}
+
+bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e)
+{
+    struct seeking x = {.name = name};
+    *lacks = false;
+    if (!store_list(s, r, name, (str){0}, see_sought, &x, e)) return false;
+    *lacks = !x.there;
+    return true;
+}
+
 // ---- creating
 
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)

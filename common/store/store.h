@@ -21,7 +21,7 @@
 // All calls block. They come from jobs and duties, never from loops; any thread, many at once.
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
 //
-//     not_found             no such object
+//     not_found             no such object, as the store itself says (see store_lacks)
 //     out_of_range          the object is shorter than the read
 //     unavailable           the store cannot be reached, is full, or an operation failed; try later
 //     deadline_exceeded, canceled    of the request
@@ -98,6 +98,11 @@ struct store_names {
 };
 bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
                  struct store_names *out, err *e) MUST_CHECK;
+
+// Whether a list that begins now lacks the name. Something on the way may have answered in the
+// store's name, so not_found of one read is a hint: where the absence of an object decides what is
+// kept, deleted, told or written, this is asked as well (docs/design.md, 3).
+bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e) MUST_CHECK;
 
 // ---- creating, piece by piece; one thread at a time
 //

@@ -236,6 +236,21 @@ static void lists_are_in_order_and_begin_where_told(void **state)
     assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
 }
 
+static void a_list_tells_whether_a_name_is_lacking(void **state)
+{
+    struct bench *b = *state;
+    bool lacks = false;
+    put(b, "a/1", "one");
+    put(b, "a/10", "ten");
+    assert_ok(store_lacks(b->store, &b->req, S("a/1"), &lacks, e));
+    assert_false(lacks);
+    assert_ok(store_lacks(b->store, &b->req, S("a"), &lacks, e));
+    assert_true(lacks);
+    assert_ok(store_delete(b->store, &b->req, S("a/1"), e));
+    assert_ok(store_lacks(b->store, &b->req, S("a/1"), &lacks, e));
+    assert_true(lacks);
+}
+
 // ---- the store in memory does what tests order
 
 static void operations_fail_when_they_are_told_to(void **state)
@@ -363,6 +378,7 @@ int main(void)
         CASE(an_object_too_large_for_its_buffer_is_refused),
         CASE(an_upload_given_up_leaves_nothing),
         CASE(lists_are_in_order_and_begin_where_told),
+        CASE(a_list_tells_whether_a_name_is_lacking),
         CASE(operations_fail_when_they_are_told_to),
         CASE(reads_are_short_or_wrong_when_they_are_told_to),
         CASE(hooks_come_between_and_order_faults),
