@@ -221,11 +221,24 @@ static size_t plain_count(const struct block_merge *m)
     return n;
 }
 
+bool merge_unwritten(err *e)
+{
+    if (e->code == ERR_OUT_OF_RANGE) e->code = ERR_UNAVAILABLE;
+    return false;
+}
+
+static bool write_on(void *arg, str bytes, err *e)
+{
+    const struct block_merge_target *t = arg;
+    return t->sink(t->arg, bytes, e) || merge_unwritten(e);
+}
+
 static bool write_target(struct block_merge *m, const struct block_about *about,
                          const struct block_merge_target *t, struct block_written *written, err *e)
 {
+    struct block_merge_target to = *t;
     if (!t->begin(t->arg, e)) return false;
-    if (write_block(m, about, t->sink, t->arg, written, e)) return true;
+    if (write_block(m, about, write_on, &to, written, e)) return true;
     t->abandon(t->arg);
     return false;
 }

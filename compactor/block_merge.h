@@ -107,3 +107,7 @@ struct block_merge_target {
 bool block_merge_run(struct block_merge *m, const struct block_about *about,
                      const struct block_merge_target *target, struct block_written *written,
                      err *e) MUST_CHECK;
+
+// After the store refused a block: out_of_range is that of a sum here, so an object that is too
+// large for the store is unavailable. Returns false.
+bool merge_unwritten(err *e);

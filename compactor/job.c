@@ -564,7 +564,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     FAULT("compact.create");
     struct store_upload *upload = d->upload;
     d->upload = NULL;  // the commit frees it, whatever becomes of it
-    if (!store_commit(upload, &existed, e)) return false;
+    if (!store_commit(upload, &existed, e)) return merge_unwritten(e);
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->result->n++;

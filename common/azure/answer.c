@@ -14,6 +14,7 @@ struct paging {
     bool has_size;
     bool folder;
     bool root;
+    bool tells_end;  // it says whether it goes on
 };
 
 static bool keep_entry(struct paging *p, err *e)
@@ -41,7 +42,11 @@ static bool on_page(void *arg, str path, str text, err *e)
     if (str_is(path, BLOB "/Properties/Content-Length"))
         p->has_size = str_u64(text, &p->entry.size);
     if (str_is(path, BLOB "/Properties/ResourceType")) p->folder = str_is(text, "directory");
-    if (str_is(path, "EnumerationResults/NextMarker")) p->page->next = arena_str(p->a, text);
+    if (str_is(path, "EnumerationResults/Prefix")) p->page->prefix = arena_str(p->a, text);
+    if (str_is(path, "EnumerationResults/NextMarker")) {
+        p->page->next = arena_str(p->a, text);
+        p->tells_end = true;
+    }
     if (str_is(path, "EnumerationResults")) p->root = true;
     return !str_is(path, BLOB) || keep_entry(p, e);
 }
@@ -53,6 +58,8 @@ bool azure_read_page(struct arena *a, str xml, struct s3_page *out, err *e)
     if (!xml_read(xml, on_page, &p, e)) return err_wrap(e, "list of the store");
     if (!arena_ok(a, e)) return false;
     if (!p.root) return err_set(e, ERR_DATA_LOSS, "list of the store: the answer is no list");
+    if (!p.tells_end)
+        return err_set(e, ERR_DATA_LOSS, "list of the store: it does not say whether it goes on");
     out->truncated = out->next.n > 0;
     return true;
 }

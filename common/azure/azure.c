@@ -169,27 +169,59 @@ static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
     str code = why->code;
     switch (c->status) {
     case 400:
-        return str_is(code, "InvalidBlockList") || str_is(code, "InvalidBlobOrBlock") ? S3_GONE
-                                                                                      : S3_REFUSED;
+        if (str_is(code, "Md5Mismatch")) return S3_BUSY;  // it came otherwise than it was sent
+        return str_is(code, "InvalidBlockList") || str_is(code, "InvalidBlobOrBlock")
+                   ? S3_GONE
+                   : s3_cause_of(c, code.n > 0);
     case 401:
     case 403:
         // AuthorizationFailure: azurite's word for a signature that is wrong.
         return c->status == 401 || str_is(code, "AuthenticationFailed") ||
                        str_is(code, "AuthorizationFailure")
                    ? cause_of_keys(s, c)
-                   : S3_REFUSED;
+                   : s3_cause_of(c, code.n > 0);
     case 404:
-        return str_is(code, "ContainerNotFound") || str_is(code, "ResourceNotFound") ? S3_REFUSED
-                                                                                     : S3_ABSENT;
+        return str_is(code, "BlobNotFound") ? S3_ABSENT : s3_cause_of(c, code.n > 0);
     case 409:
         return str_is(code, "BlobAlreadyExists") ? S3_TAKEN : S3_BUSY;
     case 412:
         return !code.n || str_is(code, "ConditionNotMet") ? S3_TAKEN : S3_REFUSED;
-    case 408:
-        return S3_BUSY;
     default:
-        return s3_is_busy(c->status) ? S3_BUSY : S3_REFUSED;
+        return s3_cause_of(c, code.n > 0);
     }
+}
+
+// Each answer has the request's id. Of a creation the service has compared the MD5 that went with
+// the body, and tells it again.
+static enum s3_cause vouch(const struct s3_op *o)
+{
+    const struct http_headers *h = &o->call.answer_headers;
+    bool own = http_headers_get(h, "x-ms-request-id").n > 0;
+    bool made = own && o->call.status == 201;
+    switch (o->action) {
+    case S3_PUT:
+    case S3_END:
+        return made && s3_is_etag(s3_etag_of(o)) ? S3_NO_CAUSE : S3_STRANGE;
+    case S3_PART:
+        return made ? S3_NO_CAUSE : S3_STRANGE;
+    case S3_GET:
+    case S3_HEAD:
+        own = own && s3_etag_of(o).n > 0;
+        break;
+    case S3_LIST:
+        own = own && s3_is_whole_xml(buf_view(&o->call.answer), "EnumerationResults");
+        break;
+    case S3_DELETE:
+        own = own && o->call.status == 202;
+        break;
+    case S3_DELETE_MANY:
+    case S3_BEGIN:
+    case S3_DROP:
+    case S3_PENDING:
+    case S3_ACTIONS:
+        break;
+    }
+    return own ? S3_NO_CAUSE : S3_STRANGE;
 }
 
 static bool is_about_proof(str code)
@@ -265,6 +297,7 @@ static const struct s3_speech speech = {
     .read_page = azure_read_page,
     .read_refusal = read_refusal,
     .cause = cause,
+    .vouch = vouch,
     .advice = advice,
 };
 

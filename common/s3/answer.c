@@ -70,6 +70,7 @@ struct page_reading {
     struct s3_entry entry;
     bool has_size;
     bool is_list;
+    bool tells_end;  // it says whether it goes on
 };
 
 static bool end_entry(struct page_reading *r, err *e)
@@ -88,13 +89,17 @@ static bool on_page(void *arg, str path, str text, err *e)
 {
     struct page_reading *r = arg;
     if (take(r->a, path, "ListBucketResult/Contents/Key", text, &r->entry.key) ||
+        take(r->a, path, "ListBucketResult/Prefix", text, &r->out->prefix) ||
         take(r->a, path, "ListBucketResult/NextContinuationToken", text, &r->out->next))
         return true;
     if (str_is(path, "ListBucketResult/Contents/Size")) {
         r->has_size = str_u64(text, &r->entry.size);
         return r->has_size || unexpected(r->a, "list: a size is no number", e);
     }
-    if (str_is(path, "ListBucketResult/IsTruncated")) r->out->truncated = str_is(text, "true");
+    if (str_is(path, "ListBucketResult/IsTruncated")) {
+        r->out->truncated = str_is(text, "true");
+        r->tells_end = r->out->truncated || str_is(text, "false");
+    }
     if (str_is(path, "ListBucketResult/Contents")) return end_entry(r, e);
     r->is_list = r->is_list || str_is(path, "ListBucketResult");
     return true;
@@ -106,6 +111,7 @@ bool s3_read_page(struct arena *a, str xml, struct s3_page *out, err *e)
     *out = (struct s3_page){0};
     if (!xml_read(xml, on_page, &r, e)) return false;
     if (!r.is_list) return unexpected(r.a, "list", e);
+    if (!r.tells_end) return unexpected(r.a, "list: it does not say whether it goes on", e);
     if (out->truncated && !out->next.n)
         return unexpected(r.a, "list: it goes on, but does not say where", e);
     return arena_ok(a, e);
@@ -156,6 +162,7 @@ bool s3_read_pending(struct arena *a, str xml, struct s3_pending_list *out, err 
 struct upload_reading {
     struct arena *a;
     str id;
+    str etag;
     struct s3_refusal refusal;
     bool completed;
 };
@@ -165,6 +172,7 @@ static bool on_upload(void *arg, str path, str text, err *e)
     struct upload_reading *r = arg;
     (void)e;
     (void)take(r->a, path, "InitiateMultipartUploadResult/UploadId", text, &r->id);
+    (void)take(r->a, path, "CompleteMultipartUploadResult/ETag", text, &r->etag);
     (void)take(r->a, path, "Error/Code", text, &r->refusal.code);
     (void)take(r->a, path, "Error/Message", text, &r->refusal.message);
     r->completed = r->completed || str_is(path, "CompleteMultipartUploadResult");
@@ -179,11 +187,12 @@ bool s3_read_upload(struct arena *a, str xml, str *id, err *e)
     return r.id.n ? arena_ok(a, e) : unexpected(r.a, "begin of an upload", e);
 }
 
-bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err *e)
+bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, str *etag, err *e)
 {
     struct upload_reading r = {.a = a};
     if (!xml_read(xml, on_upload, &r, e)) return false;
     *refusal = r.refusal;
+    *etag = r.etag;
     return r.completed || r.refusal.code.n ? arena_ok(a, e)
                                            : unexpected(r.a, "end of an upload", e);
 }
@@ -192,32 +201,36 @@ bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err
 
 struct deleted_reading {
     struct arena *a;
-    struct s3_failures *out;
+    struct s3_removals *out;
     size_t cap;
-    struct s3_failure one;
+    struct s3_removed one;
     bool is_result;
 };
 
 static bool on_deleted(void *arg, str path, str text, err *e)
 {
     struct deleted_reading *r = arg;
-    if (take(r->a, path, "DeleteResult/Error/Key", text, &r->one.key) ||
+    if (take(r->a, path, "DeleteResult/Deleted/Key", text, &r->one.key) ||
+        take(r->a, path, "DeleteResult/Error/Key", text, &r->one.key) ||
         take(r->a, path, "DeleteResult/Error/Code", text, &r->one.why.code) ||
         take(r->a, path, "DeleteResult/Error/Message", text, &r->one.why.message))
         return true;
     r->is_result = r->is_result || str_is(path, "DeleteResult");
-    if (!str_is(path, "DeleteResult/Error")) return true;
+    bool deleted = str_is(path, "DeleteResult/Deleted");
+    if (!deleted && !str_is(path, "DeleteResult/Error")) return true;
+    // A refusal without a code is one all the same.
+    if (!deleted && !r->one.why.code.n) r->one.why.code = S("Error");
     if (!arena_grow(r->a, &r->out->v, &r->cap, r->out->n + 1, sizeof r->one))
         return arena_fail(r->a, e);
     r->out->v[r->out->n++] = r->one;
-    r->one = (struct s3_failure){0};
+    r->one = (struct s3_removed){0};
     return true;
 }
 
-bool s3_read_deleted(struct arena *a, str xml, struct s3_failures *out, err *e)
+bool s3_read_deleted(struct arena *a, str xml, struct s3_removals *out, err *e)
 {
     struct deleted_reading r = {.a = a, .out = out};
-    *out = (struct s3_failures){0};
+    *out = (struct s3_removals){0};
     if (!xml_read(xml, on_deleted, &r, e)) return false;
     return r.is_result ? arena_ok(a, e) : unexpected(r.a, "result of a deletion", e);
 }

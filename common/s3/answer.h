@@ -28,7 +28,8 @@ struct s3_page {
     struct s3_entry *v;
     size_t n;
     bool truncated;
-    str next;  // token of the next page, if truncated
+    str next;    // token of the next page, if truncated
+    str prefix;  // of which it is a list; empty: it does not say so
 };
 bool s3_read_page(struct arena *a, str xml, struct s3_page *out, err *e) MUST_CHECK;
 
@@ -54,16 +55,19 @@ bool s3_read_pending(struct arena *a, str xml, struct s3_pending_list *out, err 
 // texts, and for times before 1970 and after 2262.
 int64_t s3_time(str text);
 
-// The end of a multipart upload, and a batch deletion, may be answered with 200 and a refusal.
-bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, err *e) MUST_CHECK;
+// The end of a multipart upload, and a batch deletion, may be answered with 200 and a refusal. The
+// ETag of the object is empty where there is none.
+bool s3_read_completed(struct arena *a, str xml, struct s3_refusal *refusal, str *etag,
+                       err *e) MUST_CHECK;
 
-// Keys that a batch deletion did not delete.
-struct s3_failure {
+// What a batch deletion says of each key, in the order of the answer. A key without a code was
+// deleted; of one that is not among them nothing is known.
+struct s3_removed {
     str key;
     struct s3_refusal why;
 };
-struct s3_failures {
-    struct s3_failure *v;
+struct s3_removals {
+    struct s3_removed *v;
     size_t n;
 };
-bool s3_read_deleted(struct arena *a, str xml, struct s3_failures *out, err *e) MUST_CHECK;
+bool s3_read_deleted(struct arena *a, str xml, struct s3_removals *out, err *e) MUST_CHECK;

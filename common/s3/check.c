@@ -24,7 +24,8 @@ static bool ask(struct s3 *s, struct req *r, struct s3_op *o, const char *what, 
     if (!ok) {
         s3_fault(s, o, what, S("v1/check"), &why);
         *e = why;
-        if (o->answered) e->code = ERR_FAILED_PRECONDITION;
+        // What has a web server's page for everything is no store at all.
+        if (o->answered || o->cause == S3_STRANGE) e->code = ERR_FAILED_PRECONDITION;
     }
     s3_op_release(o);
     return ok;

@@ -27,10 +27,15 @@ struct s3_latency {
 enum s3_cause {
     S3_NO_CAUSE,   // it has not refused
     S3_REFUSED,    // its last word, for a reason of its own
-    S3_ABSENT,     // there is no such object
+    S3_ABSENT,     // there is no such object: its own word, with the code for that
+    S3_UNSAID,     // to a HEAD, whose answer has no room for a code: a read tells who said it
     S3_TAKEN,      // the condition of a creation: the name has an object
+    S3_NO_UPLOAD,  // it knows no such upload in parts
     S3_GONE,       // the parts of an upload are not there
+    S3_TOO_LARGE,  // it, or something on the way, takes no body such as this one
     S3_BUSY,       // or broken for a moment, or in conflict with another request
+    S3_STRANGE,    // not its own answer: something on the way has answered in its place
+    S3_UNPROVEN,   // it calls a creation done, but not as one that has these bytes
     S3_CLOCK_OFF,  // it does not believe our time
     S3_KEYS_OVER,
 };
@@ -53,8 +58,9 @@ struct s3_multipart {
     // The query of a part, from 1, or of the end (0).
     void (*query)(struct buf *q, str id, size_t part);
     void (*put_list)(struct buf *body, str id, const struct s3_part *v, size_t n);  // for the end
-    // Refusals in an end that was answered with 200. NULL: there are none.
-    bool (*read_completed)(struct arena *a, str xml, struct s3_refusal *refusal, err *e);
+    // An end that was answered with 200: refusals in it, and the ETag of the object. NULL: there is
+    // nothing to read.
+    bool (*read_completed)(struct arena *a, str xml, struct s3_refusal *refusal, str *etag, err *e);
 };
 
 // How to put requests to one kind of service, and how to read its answers. Static.
@@ -79,7 +85,9 @@ struct s3_speech {
     bool (*read_page)(struct arena *a, str xml, struct s3_page *out, err *e);
     void (*read_refusal)(struct arena *a, const struct http_call *c, struct s3_refusal *out);
     enum s3_cause (*cause)(const struct s3 *s, const struct http_call *c,
-                           const struct s3_refusal *why);  // of a status from 400
+                           const struct s3_refusal *why);  // of a status from 300
+    // Is a success the service's own? S3_NO_CAUSE, S3_STRANGE or S3_UNPROVEN.
+    enum s3_cause (*vouch)(const struct s3_op *o);
     // Advice to the operator about a refusal, beginning with "; ", or empty: which setting or
     // variable to look at, never its value. Static, or in the arena.
     str (*advice)(const struct s3 *s, struct arena *a, const struct s3_refusal *why,
@@ -168,7 +176,7 @@ enum s3_action {
     S3_ACTIONS
 };
 
-// One operation on a key or on the bucket, tried until it is answered.
+// One operation on a key or on the bucket, tried until it is answered. (HEAD has no extra headers.)
 struct s3_op {
     enum s3_action action;
     str key;    // with the prefix; empty: the bucket itself
@@ -189,6 +197,8 @@ struct s3_op {
     // private
     bool running;
     bool begun;
+    bool by_read;  // a HEAD that asks by reading a byte, after S3_UNSAID
+    bool at_once;  // the next try follows without a pause
     uint64_t began_ns;
     struct http_call second;  // the same request once more (hedge.c)
     bool hedged;
@@ -219,11 +229,18 @@ static inline bool s3_is_done(const struct s3_op *o)
     return o->answered && o->call.status / 100 == 2;
 }
 
-// Does a status say that another try may succeed?
-static inline bool s3_is_busy(unsigned status)
-{
-    return status == 500 || status == 502 || status == 503 || status == 504 || status == 429;
-}
+// ---- whose answer it is (own.c)
+
+// What a status from 300 says; `own`: the answer has a code of the service.
+enum s3_cause s3_cause_of(const struct http_call *c, bool own);
+// Is it a text with that root element from its beginning to its end?
+bool s3_is_whole_xml(str body, const char *root);
+str s3_etag_of(const struct s3_op *o);    // of the answer, with its quotes; empty: it has none
+bool s3_is_etag(str etag);                // with quotes, and something between them
+bool s3_is_etag_of(str etag, str bytes);  // their MD5
+bool s3_is_etag_of_parts(str etag, size_t parts);  // "...-N", with quotes or without
+// The beginning of a body that is not the service's, fit for an error. The arena's.
+str s3_shown(struct arena *a, str body);
 
 // For a speech's `prepare`: the path without a query, and "path?query"; both in o->arena.
 str s3_path(const struct s3 *s, struct s3_op *o);

@@ -21,7 +21,8 @@ static bool size_of(struct s3 *s, struct s3_op *o, str name, uint64_t *size, err
     bool ok = s3_is_done(o);
     if (!ok) s3_fault(s, o, "look at", name, e);
     if (ok && !str_u64(http_headers_get(&o->call.answer_headers, "content-length"), size)) {
-        ok = err_set(e, ERR_DATA_LOSS, "look at object %.*s: the answer has no length", STR(name));
+        ok =
+            err_set(e, ERR_UNAVAILABLE, "look at object %.*s: the answer has no length", STR(name));
     }
     s3_op_release(o);
     return ok;
@@ -74,7 +75,7 @@ static bool s3_age(struct store *st, struct req *r, str name, int64_t *age_ns, e
     int64_t made_ns = ok ? s3_time_in(&o.call, "last-modified") : 0;
     int64_t now_ns = ok ? s3_answered_wall_ns(&o.call) : 0;
     if (ok && !made_ns)
-        ok = err_set(e, ERR_DATA_LOSS, "look at object %.*s: the answer has no time", STR(name));
+        ok = err_set(e, ERR_UNAVAILABLE, "look at object %.*s: the answer has no time", STR(name));
     if (ok) *age_ns = (now_ns ? now_ns : s3_wall_ns(s)) - made_ns;
     s3_op_release(&o);
     return ok;
@@ -107,6 +108,18 @@ static str list_query(const struct s3 *s, struct arena *a, str prefix, str after
     return s3_text(a, &q);
 }
 
+// Is it a list of what was asked for? What keeps answers on the way may give that of another list.
+static bool is_of(const struct s3 *s, struct arena *a, const struct s3_page *page, str prefix,
+                  err *e)
+{
+    str own = s3_key(s, a, prefix);
+    if (!arena_ok(a, e)) return false;
+    bool fits = !page->prefix.n || str_eq(page->prefix, own);
+    for (size_t i = 0; fits && i < page->n; i++)
+        fits = str_starts(page->v[i].key, own);
+    return fits || err_set(e, ERR_DATA_LOSS, "list %.*s: the answer is another list", STR(prefix));
+}
+
 static bool get_page_once(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
                           struct s3_page *page, err *e)
 {
@@ -114,21 +127,25 @@ static bool get_page_once(struct s3 *s, struct req *r, struct arena *a, str quer
     s3_run(s, r, &o, 1);
     bool ok = s3_is_done(&o);
     if (!ok) s3_fault(s, &o, "list", prefix, e);
-    ok = ok && s->speech->read_page(a, buf_view(&o.call.answer), page, e);
+    ok = ok && s->speech->read_page(a, buf_view(&o.call.answer), page, e) &&
+         is_of(s, a, page, prefix, e);
     s3_op_release(&o);
     return ok;
 }
 
 // One page; its text lives in `a`. One that is not whole was damaged on its way, and is asked for
-// again.
+// again. No such answer tells what there is, so it is as if there were none.
 static bool get_page(struct s3 *s, struct req *r, struct arena *a, str query, str prefix,
                      struct s3_page *page, err *e)
 {
     for (unsigned tries = 1;; tries++) {
         if (get_page_once(s, r, a, query, prefix, page, e)) return true;
-        if (e->code != ERR_DATA_LOSS || tries == PAGE_TRIES) return false;
+        if (e->code != ERR_DATA_LOSS) return false;
+        if (tries == PAGE_TRIES) break;
         *e = (err){0};
     }
+    e->code = ERR_UNAVAILABLE;
+    return false;
 }
 
 static bool s3_list(struct store *st, struct req *r, str prefix, str after, store_visit *fn,

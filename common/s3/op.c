@@ -17,6 +17,10 @@
 //     a whole object whose CRC32C is not its writer's,       again, CRC_TRIES times in all: it was
 //     a range of another length than it says                 damaged on its way. Then the bytes go
 //                                                            to the reader, who has checks, too
+//     an answer that is not the service's own (own.c)        again; it may have been carried out
+//     a HEAD that is refused                                 at once, by a read of one byte, whose
+//                                                            refusal has a code. If there is a
+//                                                            byte, the HEAD again
 //     any other status                                       over: it is the answer
 //
 // Which refusal means what is told by the speech (engine.h).
@@ -88,10 +92,22 @@ int64_t s3_wall_ns(const struct s3 *s)
     return clock_wall_ns() + atomic_load(&s->clock_off_ns);
 }
 
+// A HEAD that was refused asks by reading the first byte.
+static enum s3_action asked_by(const struct s3_op *o)
+{
+    return o->by_read ? S3_GET : o->action;
+}
+
 static bool start(struct s3 *s, struct req *r, struct s3_op *o)
 {
+    enum s3_action by = asked_by(o);
     if (o->begun) s3_op_release(o);
-    o->call = (struct http_call){.method = actions[o->action].method,
+    if (o->action == S3_HEAD) {
+        o->extra[0] = (struct http_header){str_of(s->speech->range), S("bytes=0-0")};
+        o->extra_n = o->by_read ? 1 : 0;
+    }
+    o->at_once = false;
+    o->call = (struct http_call){.method = actions[by].method,
                                  .address = str_of(s->address),
                                  .body = o->body,
                                  .answer_max = o->answer_max,
@@ -106,7 +122,7 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
     o->began_ns = clock_mono_ns();
     http_start(s->client, r, &o->call, RANK_DISK);
     o->running = true;
-    if (o->tries > 1) metric_add_to(&s3_retries, str_of(actions[o->action].name), 1);
+    if (o->tries > 1 && !o->by_read) metric_add_to(&s3_retries, str_of(actions[o->action].name), 1);
     return true;
 }
 
@@ -123,8 +139,9 @@ void s3_op_release(struct s3_op *o)
 static void count(const struct s3_op *o)
 {
     const struct http_call *c = &o->call;
-    str name = str_of(actions[o->action].name);
-    uint64_t dollars = actions[o->action].nanodollars;
+    enum s3_action by = asked_by(o);
+    str name = str_of(actions[by].name);
+    uint64_t dollars = actions[by].nanodollars;
     char status[16];
     snprintf(status, sizeof status, "%u", c->status);
     metric_add_set(&s3_requests,
@@ -176,6 +193,12 @@ static bool is_damaged(const struct s3 *s, const struct s3_op *o)
     return !str_is(sent, text);
 }
 
+// The byte was read, or there is none in an object without bytes: what refused the HEAD was wrong.
+static bool denies_refusal(const struct s3_op *o)
+{
+    return o->by_read && (o->call.status / 100 == 2 || o->call.status == 416);
+}
+
 // Is an answer the service's last word? If not, whatever another try needs is done.
 static bool is_last(struct s3 *s, struct s3_op *o)
 {
@@ -184,12 +207,25 @@ static bool is_last(struct s3 *s, struct s3_op *o)
         metric_add(&s3_damaged, 1);
         return false;
     }
-    if (o->call.status < 400) return true;
-    s->speech->read_refusal(&o->arena, &o->call, &why);
-    o->cause = s->speech->cause(s, &o->call, &why);
+    if (o->call.status / 100 == 2) {
+        o->cause = s->speech->vouch(o);
+    } else {
+        s->speech->read_refusal(&o->arena, &o->call, &why);
+        o->cause = s->speech->cause(s, &o->call, &why);
+    }
+    if (o->cause != S3_STRANGE && denies_refusal(o)) {
+        o->by_read = false;
+        o->cause = S3_STRANGE;
+    }
     switch (o->cause) {
     case S3_ABSENT:
         return !o->expected || o->tries >= EXPECTED_TRIES;
+    case S3_UNSAID:
+        o->by_read = o->at_once = true;
+        return false;
+    case S3_STRANGE:
+        metric_add_to(&s3_strange, str_of(actions[asked_by(o)].name), 1);
+        return false;
     case S3_BUSY:
         return false;
     case S3_CLOCK_OFF:
@@ -203,7 +239,10 @@ static bool is_last(struct s3 *s, struct s3_op *o)
     case S3_NO_CAUSE:
     case S3_REFUSED:
     case S3_TAKEN:
+    case S3_NO_UPLOAD:
     case S3_GONE:
+    case S3_TOO_LARGE:
+    case S3_UNPROVEN:
         break;
     }
     return true;
@@ -266,23 +305,46 @@ void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
         size_t left = MIN(n - from, COUNT(round));
         for (size_t i = 0; i < left; i++)
             round[i] = &v[from + i];
+        bool at_once = true;
         for (unsigned tries = 0; left > 0; tries++) {
             err late = {0};
-            if (tries > 0 && !sleep_for(r, pause_ns(tries), &late)) {
+            if (!at_once && !sleep_for(r, pause_ns(tries), &late)) {
                 for (size_t i = 0; i < left; i++)
                     if (round[i]->fault.code == ERR_OK) round[i]->fault = late;
                 break;
             }
             run_round(s, r, round, left);
             size_t kept = 0;
-            for (size_t i = 0; i < left; i++)
-                if (!conclude(s, r, round[i])) round[kept++] = round[i];
+            at_once = true;
+            for (size_t i = 0; i < left; i++) {
+                if (conclude(s, r, round[i])) continue;
+                at_once = at_once && round[i]->at_once;
+                round[kept++] = round[i];
+            }
             left = kept;
         }
     }
 }
 
 // ---- in words
+
+static bool is_creation(enum s3_action action)
+{
+    return action == S3_PUT || action == S3_BEGIN || action == S3_PART || action == S3_END;
+}
+
+// The answer of something else, or one from which nothing follows.
+static void strange_fault(const struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
+{
+    str shown = s3_shown(&o->arena, buf_view(&o->call.answer));
+    bool large = o->cause == S3_TOO_LARGE && is_creation(o->action);
+    err_set(e, large ? ERR_OUT_OF_RANGE : ERR_UNAVAILABLE,
+            "%s object %.*s: %s %s at %s answers %u%s%s%.*s%s", what, STR(name),
+            s->speech->container, s->bucket, s->address, o->call.status,
+            large ? ", so what is sent is too large for it or for a proxy before it"
+                  : ", which does not look like its own answer (of a proxy?)",
+            shown.n ? ": '" : "", STR(shown), shown.n ? "'" : "");
+}
 
 void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
 {
@@ -291,6 +353,11 @@ void s3_fault(struct s3 *s, struct s3_op *o, const char *what, str name, err *e)
     if (!o->answered && o->fault.code != ERR_OK) {
         *e = o->fault;
         (void)err_wrap(e, "%s object %.*s", what, STR(name));
+        return;
+    }
+    if (o->cause == S3_STRANGE || o->cause == S3_UNSAID || o->cause == S3_UNPROVEN ||
+        o->cause == S3_TOO_LARGE) {
+        strange_fault(s, o, what, name, e);
         return;
     }
     s->speech->read_refusal(&o->arena, &o->call, &why);

@@ -85,6 +85,7 @@ static void read_refusal(struct arena *a, const struct http_call *c, struct s3_r
     s3_read_refusal(a, buf_view(&c->answer), out);
 }
 
+// A body that came cut or changed is refused as bad; the next one may come as it was sent.
 static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
                            const struct s3_refusal *why)
 {
@@ -92,17 +93,82 @@ static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
         const char *code;
         enum s3_cause cause;
     } known[] = {
-        {"SlowDown", S3_BUSY},          {"RequestTimeout", S3_BUSY},
-        {"InternalError", S3_BUSY},     {"RequestTimeTooSkewed", S3_CLOCK_OFF},
+        {"NoSuchKey", S3_ABSENT},
+        {"NoSuchUpload", S3_NO_UPLOAD},
+        {"EntityTooLarge", S3_TOO_LARGE},
+        {"MaxMessageLengthExceeded", S3_TOO_LARGE},
+        {"SlowDown", S3_BUSY},
+        {"RequestTimeout", S3_BUSY},
+        {"InternalError", S3_BUSY},
+        {"BadDigest", S3_BUSY},
+        {"IncompleteBody", S3_BUSY},
+        {"XAmzContentSHA256Mismatch", S3_BUSY},
+        {"RequestTimeTooSkewed", S3_CLOCK_OFF},
         {"ExpiredToken", S3_KEYS_OVER},
     };
     (void)s;
-    if (c->status == 404) return str_is(why->code, "NoSuchBucket") ? S3_REFUSED : S3_ABSENT;
-    if (c->status == 412) return S3_TAKEN;
     for (size_t i = 0; i < COUNT(known); i++) {
         if (str_is(why->code, known[i].code)) return known[i].cause;
     }
-    return c->status == 409 || s3_is_busy(c->status) ? S3_BUSY : S3_REFUSED;
+    return s3_cause_of(c, why->code.n > 0);
+}
+
+// The ETag of an object that is encrypted by keys of the service's key store, or of the client's,
+// is no MD5 of what was sent.
+static bool is_sealed(const struct http_headers *h)
+{
+    str by = http_headers_get(h, "x-amz-server-side-encryption");
+    return str_starts(by, S("aws:kms")) ||
+           http_headers_has(h, "x-amz-server-side-encryption-customer-algorithm") ||
+           http_headers_has(h, "x-goog-encryption-kms-key-name");
+}
+
+// Some services have ETags that are no MD5 either: those do not prove anything, but deny nothing.
+static enum s3_cause vouch_put(const struct s3_op *o)
+{
+    str etag = s3_etag_of(o);
+    if (!etag.n) return S3_STRANGE;
+    bool proven =
+        s3_is_etag_of(etag, o->body) || (s3_is_etag(etag) && is_sealed(&o->call.answer_headers));
+    return proven ? S3_NO_CAUSE : S3_UNPROVEN;
+}
+
+static enum s3_cause vouch(const struct s3_op *o)
+{
+    str body = buf_view(&o->call.answer);
+    bool own = true;
+    switch (o->action) {
+    case S3_PUT:
+        return vouch_put(o);
+    case S3_GET:
+    case S3_HEAD:
+    case S3_PART:  // the end tells the ETags back, and the service compares
+        own = s3_etag_of(o).n > 0;
+        break;
+    case S3_LIST:
+        own = s3_is_whole_xml(body, "ListBucketResult");
+        break;
+    case S3_DELETE:
+    case S3_DROP:
+        own = body.n == 0;
+        break;
+    case S3_DELETE_MANY:
+        own = s3_is_whole_xml(body, "DeleteResult");
+        break;
+    case S3_BEGIN:
+        own = s3_is_whole_xml(body, "InitiateMultipartUploadResult");
+        break;
+    case S3_END:
+        own = s3_is_whole_xml(body, "CompleteMultipartUploadResult") ||
+              s3_is_whole_xml(body, "Error");
+        break;
+    case S3_PENDING:
+        own = s3_is_whole_xml(body, "ListMultipartUploadsResult");
+        break;
+    case S3_ACTIONS:
+        break;
+    }
+    return own ? S3_NO_CAUSE : S3_STRANGE;
 }
 
 static str advice(const struct s3 *s, struct arena *a, const struct s3_refusal *why,
@@ -137,7 +203,8 @@ static str advice(const struct s3 *s, struct arena *a, const struct s3_refusal *
 
 static void put_names(struct buf *b, const struct s3 *s, const struct store_removal *v, size_t n)
 {
-    buf_z(b, "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>");
+    // Not quiet: a name that the answer does not have was not deleted.
+    buf_z(b, "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>false</Quiet>");
     for (size_t i = 0; i < n; i++) {
         buf_printf(b, "<Object><Key>%s", s->prefix);
         for (size_t k = 0; k < v[i].name.n; k++) {
@@ -164,27 +231,42 @@ static void all_failed(struct store_removal *v, size_t n, const err *e)
     }
 }
 
-// The keys that a batch did not delete, told back to their removals.
-static void note_failures(const struct s3 *s, const struct s3_failures *f, struct store_removal *v,
-                          size_t n)
+// What a batch says of one key, told back to its removals. Answers come in the order of the request
+// as a rule: the search begins where the last one ended.
+static void note_removal(const struct s3 *s, const struct s3_removed *what, size_t *at,
+                         struct store_removal *v, size_t n)
 {
-    size_t own = strlen(s->prefix);
-    for (size_t i = 0; i < f->n; i++) {
-        str name = str_slice(f->v[i].key, own, f->v[i].key.n);
-        for (size_t k = 0; k < n; k++) {
-            if (!str_eq(v[k].name, name) || str_is(f->v[i].why.code, "NoSuchKey")) continue;
-            v[k].ok =
-                err_set(&v[k].fault, ERR_UNAVAILABLE, "delete object %.*s: %.*s: %.*s", STR(name),
-                        STR(f->v[i].why.code), STR(str_slice(f->v[i].why.message, 0, 200)));
-        }
+    str name = str_slice(what->key, strlen(s->prefix), what->key.n);
+    bool gone = !what->why.code.n || str_is(what->why.code, "NoSuchKey");
+    for (size_t i = 0; i < n; i++) {
+        struct store_removal *one = &v[(*at + i) % n];
+        if (!str_eq(one->name, name)) continue;
+        *at = (*at + i + 1) % n;
+        one->ok = gone ||
+                  err_set(&one->fault, ERR_UNAVAILABLE, "delete object %.*s: %.*s: %.*s", STR(name),
+                          STR(what->why.code), STR(str_slice(what->why.message, 0, 200)));
+        return;
     }
+}
+
+static void note_removals(const struct s3 *s, const struct s3_removals *done,
+                          struct store_removal *v, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        v[i].ok = err_set(&v[i].fault, ERR_UNAVAILABLE,
+                          "delete object %.*s: the answer does not say that it was deleted",
+                          STR(v[i].name));
+    }
+    for (size_t i = 0; i < done->n; i++)
+        note_removal(s, &done->v[i], &at, v, n);
 }
 
 static void remove_some(struct s3 *s, struct req *r, struct store_removal *v, size_t n)
 {
     struct arena a;
     struct buf body;
-    struct s3_failures failures = {0};
+    struct s3_removals done = {0};
     err e = {0};
     arena_init(&a, s->memory, PAGE_MAX);
     buf_init(&body, s->memory, PAGE_MAX);
@@ -202,10 +284,9 @@ static void remove_some(struct s3 *s, struct req *r, struct store_removal *v, si
         if (e.code == ERR_NOT_FOUND) e.code = ERR_UNAVAILABLE;
         ok = false;
     }
-    ok = ok && s3_read_deleted(&a, buf_view(&o.call.answer), &failures, &e);
-    for (size_t i = 0; ok && i < n; i++)
-        v[i].ok = true;
-    if (ok) note_failures(s, &failures, v, n);
+    ok = ok && s3_read_deleted(&a, buf_view(&o.call.answer), &done, &e);
+    if (!ok && e.code == ERR_DATA_LOSS) e.code = ERR_UNAVAILABLE;
+    if (ok) note_removals(s, &done, v, n);
     if (!ok) all_failed(v, n, &e);
     s3_op_release(&o);
     buf_release(&body);
@@ -233,7 +314,7 @@ static void close_keys(struct s3 *s)
 #define ALIKE                                                                                   \
     .container = "bucket", .range = "range", .prepare = prepare, .keys_over = keys_over,        \
     .close = close_keys, .list = list, .read_page = s3_read_page, .read_refusal = read_refusal, \
-    .cause = cause, .advice = advice, .tidy = s3_tidy,                                          \
+    .cause = cause, .vouch = vouch, .advice = advice, .tidy = s3_tidy,                          \
     .multipart = {.begins = true,                                                               \
                   .etags = true,                                                                \
                   .query = parts_query,                                                         \

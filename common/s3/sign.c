@@ -45,10 +45,10 @@ struct digest {
     unsigned char b[HASH_BYTES];
 };
 
-static void print_hex(const unsigned char *bytes, char hex[S3_HASH_TEXT])
+static void print_hex(const unsigned char *bytes, size_t n, char *hex)
 {
     static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < HASH_BYTES; i++) {
+    for (size_t i = 0; i < n; i++) {
         hex[2 * i] = digits[bytes[i] >> 4];
         hex[2 * i + 1] = digits[bytes[i] & 15];
     }
@@ -60,7 +60,17 @@ bool s3_hash(str bytes, char hex[S3_HASH_TEXT])
     unsigned n = 0;
     bool ok = EVP_Digest(bytes.p, bytes.n, d.b, &n, EVP_sha256(), NULL) == 1;
     assert(!ok || n == HASH_BYTES);
-    print_hex(d.b, hex);
+    print_hex(d.b, HASH_BYTES, hex);
+    return ok;
+}
+
+bool s3_md5_hex(str bytes, char hex[S3_MD5_TEXT])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE] = {0};
+    unsigned n = 0;
+    bool ok = EVP_Digest(bytes.p, bytes.n, digest, &n, EVP_md5(), NULL) == 1;
+    assert(!ok || n == S3_MD5_TEXT / 2);
+    print_hex(digest, S3_MD5_TEXT / 2, hex);
     return ok;
 }
 
@@ -189,7 +199,7 @@ void s3_sign(const struct s3_signing *s, struct http_headers *h, struct arena *a
                             S3_HASH_TEXT, hash);
     struct digest key = signing_key(s, date, a);
     struct digest signature = hmac(a, digest_view(&key), text);
-    print_hex(signature.b, hash);
+    print_hex(signature.b, HASH_BYTES, hash);
     str line = arena_printf(a, "%s Credential=%.*s/%.*s, SignedHeaders=%.*s, Signature=%.*s",
                             s->signer->algorithm, STR(s->keys.id), STR(scope), STR(names),
                             S3_HASH_TEXT, hash);

@@ -53,6 +53,10 @@ bool s3_hash(str bytes, char hex[S3_HASH_TEXT]) MUST_CHECK;
 // MD5 in base64, as the header content-md5 has it. The arena's.
 str s3_md5(struct arena *a, str bytes);
 
+// MD5 in hex, as ETags have it, without a NUL. False: OpenSSL got no memory, or may not use MD5.
+#define S3_MD5_TEXT 32
+bool s3_md5_hex(str bytes, char hex[S3_MD5_TEXT]) MUST_CHECK;
+
 // Percent-encodes all but A-Z a-z 0-9 - . _ ~ and, in a path, '/'.
 void s3_encode_path(struct buf *b, str path);
 

@@ -57,7 +57,7 @@ static bool drop(struct tidying *t, const struct s3_pending *v, size_t n, err *e
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(t->s, t->r, ops, n);
     for (size_t i = 0; ok && i < n; i++) {
-        bool gone = s3_is_done(&ops[i]) || ops[i].cause == S3_ABSENT;
+        bool gone = s3_is_done(&ops[i]) || ops[i].cause == S3_NO_UPLOAD;
         if (gone) t->dropped++;
         if (!gone) s3_fault(t->s, &ops[i], "drop the unfinished upload of", v[i].key, e);
         ok = gone;

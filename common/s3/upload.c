@@ -16,11 +16,16 @@
 // Not every service heeds the condition at the end of an upload. Where it does not, an object of an
 // exclusive name is kept in memory as a whole.
 //
-// When it fails:
+// A creation has succeeded if the service proves that it has these bytes: by their MD5 as the ETag,
+// by one that says how many parts there were, or as the speech knows (engine.h). When it fails:
 //
 //     the name is taken (412)          by this creation, if the object has its nonce: a try went
 //                                      before, of ours or of libcurl's; otherwise by another one.
 //                                      The parts are dropped.
+//     done, but not proven             the same, by nonce, size and, of a small one, the bytes.
+//                                      Where nothing is there the caller is told `unavailable`
+//     too large (413)                  the caller is told `out_of_range`, unless a try before it
+//                                      has landed
 //     no answer after all tries        the same, if the object is there; otherwise it may come yet:
 //                                      the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
@@ -42,6 +47,7 @@
 #define FIRST      ((size_t)64 << 10)
 #define ANSWER_MAX ((size_t)64 << 10)
 #define NONCE_TEXT 32
+#define SMALL      ((size_t)64 << 10)  // is read back where its creation is not proven
 
 struct upload {
     struct store_upload upload;
@@ -53,7 +59,8 @@ struct upload {
     char *bytes;   // not sent yet
     size_t n;
     size_t cap;
-    char id[512];  // of the upload in parts; empty: not begun
+    uint64_t total;  // bytes that were written, those that are sent included
+    char id[512];    // of the upload in parts; empty: not begun
     size_t id_n;
     struct s3_part *sent;
     size_t parts;
@@ -241,6 +248,7 @@ bool s3_write(struct store_upload *up, str bytes, err *e)
         size_t n = MIN(bytes.n, room_of(u) - u->n);
         memcpy(u->bytes + u->n, bytes.p, n);
         u->n += n;
+        u->total += n;
         bytes = str_slice(bytes, n, bytes.n);
     }
     return true;
@@ -248,16 +256,26 @@ bool s3_write(struct store_upload *up, str bytes, err *e)
 
 // ---- the end
 
+// Has the object that is ours all bytes, or, as far as is known, as many?
+static bool has_all(const struct upload *u, const struct s3_op *o)
+{
+    uint64_t n = 0;
+    if (o->action == S3_GET) return str_eq(buf_view(&o->call.answer), str_make(u->bytes, u->n));
+    return str_u64(http_headers_get(&o->call.answer_headers, "content-length"), &n) &&
+           n == u->total;
+}
+
 // Has the object of that name our nonce? Then a try whose answer was lost has created it.
-// `expected`: the service has just said that it is there.
-static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
+// `expected`: the service has just said that it is there. `by_bytes`: a small one is read back.
+static bool is_ours(struct upload *u, bool expected, bool by_bytes, bool *ours, err *e)
 {
     struct arena a;
+    bool reads = by_bytes && u->parts == 0 && u->n <= SMALL;
     arena_init(&a, u->s3->memory, ANSWER_MAX);
-    struct s3_op o = {.action = S3_HEAD,
+    struct s3_op o = {.action = reads ? S3_GET : S3_HEAD,
                       .key = s3_key(u->s3, &a, name_of(u)),
                       .expected = expected,
-                      .answer_max = ANSWER_MAX};
+                      .answer_max = MAX(ANSWER_MAX, SMALL)};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
     if (ok && !s3_is_done(&o)) {
@@ -268,6 +286,12 @@ static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
     }
     str nonce = http_headers_get(&o.call.answer_headers, u->s3->speech->nonce);
     *ours = ok && str_is(nonce, u->nonce);
+    if (*ours && !has_all(u, &o)) {
+        *ours = false;
+        ok = err_set(e, ERR_DATA_LOSS,
+                     "create object %.*s: the store has other bytes than the %llu that were sent",
+                     STR(name_of(u)), (unsigned long long)u->total);
+    }
     s3_op_release(&o);
     arena_release(&a);
     return ok;
@@ -278,13 +302,16 @@ static bool is_ours(struct upload *u, bool expected, bool *ours, err *e)
 static bool conclude(struct upload *u, struct s3_op *o, bool taken, bool *existed, err *e)
 {
     bool ours = false;
+    bool unproven = o->cause == S3_UNPROVEN;
     err unseen = {0};
     // Also after the first try: libcurl sends a request again by itself if a connection that was
     // kept open ends before the answer. And without any answer: some services refuse a large object
     // and hang up before all of it was sent.
-    bool seen = (taken || !o->answered) && is_ours(u, taken, &ours, &unseen);
-    if (taken && !seen) *e = unseen;
-    if (!taken && !seen) {
+    bool doubt = taken || unproven || !o->answered || o->tries > 1;
+    bool seen = doubt && is_ours(u, taken, unproven, &ours, &unseen);
+    if ((taken || unseen.code == ERR_DATA_LOSS) && !seen) {
+        *e = unseen;
+    } else if (!seen) {
         s3_fault(u->s3, o, "create", name_of(u), e);
         if (e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
     }
@@ -310,7 +337,7 @@ static bool put_whole(struct upload *u, bool *existed, err *e)
                       .answer_max = ANSWER_MAX};
     bool ok = arena_ok(&a, e);
     if (ok) s3_run(u->s3, u->req, &o, 1);
-    bool made = ok && s3_is_done(&o);
+    bool made = ok && s3_is_done(&o) && o.cause == S3_NO_CAUSE;
     if (made) metric_add_to(&store_bytes, S("written"), u->n);
     if (ok && !made) ok = conclude(u, &o, o.answered && o.cause == S3_TAKEN, existed, e);
     s3_op_release(&o);
@@ -324,17 +351,21 @@ static bool read_end(struct upload *u, struct s3_op *o, struct arena *a, bool *m
 {
     const struct s3_multipart *m = &u->s3->speech->multipart;
     struct s3_refusal why = {0};
+    str etag = {0};
     // Where parts are gone, a creation has ended that took the name: an earlier try of this one, or
     // another's. Where an upload is, a try whose answer was lost may have ended it.
     *taken = o->answered && (o->cause == S3_TAKEN || o->cause == S3_GONE);
     if (!s3_is_done(o)) {
-        return !(o->answered && o->cause == S3_ABSENT) || is_ours(u, false, made, e);
+        return !(o->answered && o->cause == S3_NO_UPLOAD) || is_ours(u, false, false, made, e);
     }
-    if (m->read_completed && !m->read_completed(a, buf_view(&o->call.answer), &why, e))
+    if (m->read_completed && !m->read_completed(a, buf_view(&o->call.answer), &why, &etag, e)) {
+        if (e->code == ERR_DATA_LOSS) e->code = ERR_UNAVAILABLE;
         return false;
-    *made = !why.code.n;
+    }
+    if (m->etags && !why.code.n && !s3_is_etag_of_parts(etag, u->parts)) o->cause = S3_UNPROVEN;
+    *made = !why.code.n && o->cause == S3_NO_CAUSE;
     *taken = str_is(why.code, "PreconditionFailed");
-    if (*made || *taken) return true;
+    if (*made || *taken || o->cause == S3_UNPROVEN) return true;
     return err_set(e, ERR_UNAVAILABLE, "create object %.*s: %.*s: %.*s", STR(name_of(u)),
                    STR(why.code), STR(str_slice(why.message, 0, 200)));
 }

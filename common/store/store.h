@@ -22,8 +22,12 @@
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
 //
 //     not_found             no such object, as the store itself says (see store_lacks)
-//     out_of_range          the object is shorter than the read
-//     unavailable           the store cannot be reached, is full, or an operation failed; try later
+//     out_of_range          of a read: the object is shorter. Of a creation: it is too large. The
+//                           store, or something on the way, refuses these bytes for good, as with
+//                           413; a smaller object may be taken, and this one never will
+//     unavailable           the store cannot be reached, is full, or an operation failed; also an
+//                           answer that is not the store's own, as of a proxy, whatever it says.
+//                           Nothing is known; try later
 //     deadline_exceeded, canceled    of the request
 //     resource_exhausted    no memory here
 //     failed_precondition   at open: this store must not be used, and why
@@ -135,7 +139,8 @@ bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existe
 // An object of that name is data_loss: a name that was just drawn cannot be taken.
 bool store_put_unique(struct store *s, struct req *r, str name, str bytes, err *e) MUST_CHECK;
 
-// ---- deleting. An object that is not there is fine.
+// ---- deleting. An object that is not there is fine. A deletion has no proof of its own: where
+// something follows from it, store_lacks is asked afterwards.
 bool store_delete(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
 
 // One object; after the call either ok, or fault is set.

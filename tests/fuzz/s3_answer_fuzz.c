@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;
     struct s3_refusal refusal = {0};
+    str etag = {0};
     err e = {0};
     if (size == 0) return 0;
     str xml = str_make(data + 1, size - 1);
@@ -42,11 +43,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     }
     case 3:
-        if (!s3_read_completed(&a, xml, &refusal, &e)) assert(e.code != ERR_OK);
+        if (!s3_read_completed(&a, xml, &refusal, &etag, &e)) assert(e.code != ERR_OK);
         break;
     case 4: {
-        struct s3_failures failures;
-        if (s3_read_deleted(&a, xml, &failures, &e)) assert(failures.n <= xml.n);
+        struct s3_removals removals;
+        if (s3_read_deleted(&a, xml, &removals, &e)) assert(removals.n <= xml.n);
         break;
     }
     default:

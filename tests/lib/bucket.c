@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <openssl/evp.h>
+
 #define ACTIONS 11
 
 // The clock of the service is days behind ours.
@@ -25,6 +27,7 @@ struct object {
     int64_t made_ns;
     char nonce[64];
     char crc[16];
+    char etag[48];
 };
 
 struct part {
@@ -45,6 +48,7 @@ struct ordered {
     enum bucket_trouble what;
     unsigned nth;
     unsigned count;
+    enum bucket_trouble then;  // meets the one after them
 };
 
 struct bucket {
@@ -60,6 +64,9 @@ struct bucket {
     bool looks_first;
     bool start_ignored;
     bool go_on;
+    bool other_etags;
+    bool sealed;
+    enum bucket_trouble meets;  // the request that is carried out
     size_t page;
     char initiated[40];
     struct object *v;  // in order of keys
@@ -162,6 +169,17 @@ static char *text_of(str s)
     return text;
 }
 
+static void put_etag(char etag[48], str bytes)
+{
+    unsigned char sum[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    // A test that lets such calls fail gets a service that gives no ETag for once.
+    if (EVP_Digest(bytes.p, bytes.n, sum, &n, EVP_md5(), NULL) != 1) n = 0;
+    snprintf(etag, 2, n ? "\"" : "");
+    for (unsigned i = 0; i < n; i++)
+        snprintf(etag + 1 + (size_t)2 * i, 4, "%02x\"", sum[i]);
+}
+
 static struct object *set(struct bucket *b, str key, const char *bytes, size_t n)
 {
     struct object *o = find(b, key);
@@ -180,6 +198,7 @@ static struct object *set(struct bucket *b, str key, const char *bytes, size_t n
     o->n = n;
     o->made_ns = own_clock_ns();
     o->nonce[0] = o->crc[0] = '\0';
+    put_etag(o->etag, str_make(o->bytes, n));
     return o;
 }
 
@@ -210,6 +229,9 @@ static void put(struct bucket *b, struct http_exchange *x, str key)
     copy_text(o->nonce, sizeof o->nonce,
               http_headers_get(&x->headers, "x-amz-meta-flametree-nonce"));
     copy_text(o->crc, sizeof o->crc, http_headers_get(&x->headers, "x-amz-meta-flametree-crc32c"));
+    if (b->other_etags) o->etag[1] = 'x';
+    if (b->sealed) header(x, "x-amz-server-side-encryption", S("aws:kms"));
+    header(x, "etag", arena_str(&x->req.arena, str_of(o->etag)));
     x->status = 200;
 }
 
@@ -237,6 +259,7 @@ static void get(struct bucket *b, struct http_exchange *x, str key)
     }
     put_time(x, "date", own_clock_ns());
     put_time(x, "last-modified", o->made_ns);
+    header(x, "etag", arena_str(&x->req.arena, str_of(o->etag)));
     if (o->nonce[0])
         header(x, "x-amz-meta-flametree-nonce", arena_str(&x->req.arena, str_of(o->nonce)));
     if (o->crc[0])
@@ -244,15 +267,15 @@ static void get(struct bucket *b, struct http_exchange *x, str key)
     x->fixed = arena_str(&x->req.arena, bytes);
 }
 
-static void put_escaped(struct buf *out, const char *text)
+static void put_escaped(struct buf *out, str text)
 {
-    for (const char *c = text; *c; c++) {
-        if (*c == '&')
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '&')
             buf_z(out, "&amp;");
-        else if (*c == '<')
+        else if (text.p[i] == '<')
             buf_z(out, "&lt;");
         else
-            buf_byte(out, (unsigned char)*c);
+            buf_byte(out, (unsigned char)text.p[i]);
     }
 }
 
@@ -265,16 +288,19 @@ static void list(struct bucket *b, struct http_exchange *x)
     bool more = false;
     const char *last = "";
     (void)query_get(x, "prefix", &prefix);
+    if (b->meets == BUCKET_STRAYS) prefix = (str){0};
     if (!query_get(x, "start-after", &after) || b->start_ignored) after = (str){0};
     if (query_get(x, "continuation-token", &token)) after = token;
-    buf_z(&x->out, "<ListBucketResult>");
+    buf_z(&x->out, "<ListBucketResult><Prefix>");
+    put_escaped(&x->out, prefix);
+    buf_z(&x->out, "</Prefix>");
     for (size_t i = 0; i < b->n && !more; i++) {
         str key = str_of(b->v[i].key);
         if (!str_starts(key, prefix) || (after.n && str_cmp(key, after) <= 0)) continue;
         more = named == b->page;
         if (more) break;
         buf_z(&x->out, "<Contents><Key>");
-        put_escaped(&x->out, b->v[i].key);
+        put_escaped(&x->out, str_of(b->v[i].key));
         buf_printf(&x->out, "</Key><Size>%zu</Size></Contents>", b->v[i].n);
         last = b->v[i].key;
         named++;
@@ -282,7 +308,7 @@ static void list(struct bucket *b, struct http_exchange *x)
     buf_printf(&x->out, "<IsTruncated>%s</IsTruncated>", more ? "true" : "false");
     if (more) {
         buf_z(&x->out, "<NextContinuationToken>");
-        put_escaped(&x->out, last);
+        put_escaped(&x->out, str_of(last));
         buf_z(&x->out, "</NextContinuationToken>");
     }
     buf_z(&x->out, "</ListBucketResult>");
@@ -292,6 +318,7 @@ static void list(struct bucket *b, struct http_exchange *x)
 static void delete_many(struct bucket *b, struct http_exchange *x)
 {
     str rest = buf_view(&x->body);
+    buf_z(&x->out, "<DeleteResult>");
     for (;;) {
         const char *from = rest.n ? memmem(rest.p, rest.n, "<Key>", 5) : NULL;
         if (!from) break;
@@ -313,11 +340,17 @@ static void delete_many(struct bucket *b, struct http_exchange *x)
             buf_byte(&key, (unsigned char)c);
             rest = str_slice(rest, skip, rest.n);
         }
-        remove_key(b, buf_view(&key));
+        bool skips = b->meets == BUCKET_SKIPS && !memmem(rest.p, rest.n, "<Key>", 5);
+        if (!skips) {
+            remove_key(b, buf_view(&key));
+            buf_z(&x->out, "<Deleted><Key>");
+            put_escaped(&x->out, buf_view(&key));
+            buf_z(&x->out, "</Key></Deleted>");
+        }
         buf_release(&key);
     }
+    buf_z(&x->out, "</DeleteResult>");
     x->status = 200;
-    x->fixed = S("<DeleteResult></DeleteResult>");
 }
 
 // ---- uploads in parts, under the mutex
@@ -379,7 +412,9 @@ static void put_part(struct bucket *b, struct http_exchange *x)
     p->bytes = malloc(body.n + 1);
     memcpy(p->bytes, body.p, body.n);
     p->n = body.n;
-    header(x, "etag", arena_printf(&x->req.arena, "\"etag-%u\"", (unsigned)at));
+    char etag[48];
+    put_etag(etag, body);
+    header(x, "etag", arena_str(&x->req.arena, str_of(etag)));
     x->status = 200;
 }
 
@@ -387,6 +422,7 @@ static void end(struct bucket *b, struct http_exchange *x, str key)
 {
     struct pending *u = find_upload(b, x);
     size_t n = 0;
+    unsigned parts = 0;
     if (!u) return;
     if (http_headers_has(&x->headers, "if-none-match") && !b->parts_ignored && find(b, key)) {
         say(x, 412, "PreconditionFailed");
@@ -400,13 +436,18 @@ static void end(struct bucket *b, struct http_exchange *x, str key)
         if (!u->parts[i].bytes) continue;
         memcpy(all + n, u->parts[i].bytes, u->parts[i].n);
         n += u->parts[i].n;
+        parts++;
     }
     struct object *o = set(b, key, all, n);
     memcpy(o->nonce, u->nonce, sizeof o->nonce);
+    snprintf(o->etag, sizeof o->etag, "\"0123456789abcdef0123456789abcdef-%u\"", parts);
     free(all);
     end_upload(u);
     x->status = 200;
-    x->fixed = S("<CompleteMultipartUploadResult></CompleteMultipartUploadResult>");
+    x->fixed = arena_printf(&x->req.arena,
+                            "<CompleteMultipartUploadResult><ETag>%s</ETag>"
+                            "</CompleteMultipartUploadResult>",
+                            o->etag);
 }
 
 static void pending(struct bucket *b, struct http_exchange *x)
@@ -448,6 +489,16 @@ static void carry_out(struct bucket *b, struct http_exchange *x, const char *act
     }
 }
 
+static const struct {
+    enum bucket_trouble what;
+    unsigned status;
+} pages[] = {
+    {BUCKET_PAGE_200, 200},
+    {BUCKET_PAGE_403, 403},
+    {BUCKET_PAGE_404, 404},
+    {BUCKET_PAGE_413, 413},
+};
+
 static enum bucket_trouble trouble_of(struct bucket *b, unsigned action)
 {
     struct ordered *o = &b->ordered[action];
@@ -456,9 +507,20 @@ static enum bucket_trouble trouble_of(struct bucket *b, unsigned action)
         o->nth--;
         return BUCKET_FINE;
     }
-    if (o->count == 0) return BUCKET_FINE;
+    if (o->count == 0) {
+        enum bucket_trouble then = o->then;
+        o->then = BUCKET_FINE;
+        return then;
+    }
     o->count--;
     return o->what;
+}
+
+static void say_page(struct http_exchange *x, unsigned status)
+{
+    x->status = status;
+    header(x, "content-type", S("text/html"));
+    x->fixed = S("<html>\r\n<head><title>a proxy</title></head></html>\r\n");
 }
 
 static bool refuses(struct http_exchange *x, enum bucket_trouble what)
@@ -467,6 +529,12 @@ static bool refuses(struct http_exchange *x, enum bucket_trouble what)
     if (what == BUCKET_BREAKS) say(x, 500, "InternalError");
     if (what == BUCKET_CONFLICT) say(x, 409, "ConditionalRequestConflict");
     if (what == BUCKET_DENIES) say(x, 403, "AccessDenied");
+    if (what == BUCKET_UPROOTED) say(x, 404, "NoSuchBucket");
+    if (what == BUCKET_FORGETS) say(x, 404, "NoSuchKey");
+    if (what == BUCKET_NOTHING || what == BUCKET_FORGES) x->status = 200;
+    if (what == BUCKET_FORGES) header(x, "etag", S("\"00000000000000000000000000000000\""));
+    for (size_t i = 0; i < COUNT(pages); i++)
+        if (what == pages[i].what) say_page(x, pages[i].status);
     return x->status != 0;
 }
 
@@ -512,6 +580,7 @@ static void run(void *self, struct http_exchange *x)
     const char *action = name_of_action(x, key.n > 0);
     pthread_mutex_lock(&b->mutex);
     enum bucket_trouble what = trouble_of(b, action_of(action));
+    b->meets = what;
     if (what == BUCKET_STEALS) set(b, key, "another", 7);
     if (!refuses(x, what)) {
         carry_out(b, x, action, key);
@@ -592,7 +661,14 @@ void bucket_fail(struct bucket *b, const char *action, enum bucket_trouble what,
                  unsigned count)
 {
     pthread_mutex_lock(&b->mutex);
-    b->ordered[action_of(action)] = (struct ordered){what, nth, count};
+    b->ordered[action_of(action)] = (struct ordered){what, nth, count, BUCKET_FINE};
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void bucket_fail_then(struct bucket *b, const char *action, enum bucket_trouble what)
+{
+    pthread_mutex_lock(&b->mutex);
+    b->ordered[action_of(action)].then = what;
     pthread_mutex_unlock(&b->mutex);
 }
 
@@ -616,6 +692,14 @@ void bucket_ignore_conditions(struct bucket *b, bool whole, bool parts)
     pthread_mutex_lock(&b->mutex);
     b->whole_ignored = whole;
     b->parts_ignored = parts;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void bucket_set_etags(struct bucket *b, bool sealed)
+{
+    pthread_mutex_lock(&b->mutex);
+    b->other_etags = true;
+    b->sealed = sealed;
     pthread_mutex_unlock(&b->mutex);
 }
 

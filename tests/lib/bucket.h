@@ -22,6 +22,18 @@ enum bucket_trouble {
     BUCKET_HALF,      // carried out; half of the answer's body
     BUCKET_STALLS,    // carried out; the answer is held back until bucket_go_on
     BUCKET_STEALS,    // somebody else has created the object just before
+    // Something on the way answers, and the service never hears of it:
+    BUCKET_PAGE_404,  // a proxy's page
+    BUCKET_PAGE_403,
+    BUCKET_PAGE_413,
+    BUCKET_PAGE_200,
+    BUCKET_NOTHING,   // 200 and nothing else
+    BUCKET_FORGES,    // 200 with an ETag that is not of these bytes
+    BUCKET_UPROOTED,  // 404 NoSuchBucket
+    BUCKET_FORGETS,   // 404 NoSuchKey of an object that is there
+    // The service's own answers, which are not those to the request:
+    BUCKET_STRAYS,  // a list of everything
+    BUCKET_SKIPS,   // of many deletions the last one is neither carried out nor told
 };
 
 struct bucket;
@@ -35,12 +47,17 @@ const char *bucket_url(const struct bucket *b);  // "http://127.0.0.1:PORT"
 // pending. Replaces what was ordered for the action.
 void bucket_fail(struct bucket *b, const char *action, enum bucket_trouble what, unsigned nth,
                  unsigned count);
+// The request after those that were ordered last for the action meets this.
+void bucket_fail_then(struct bucket *b, const char *action, enum bucket_trouble what);
 void bucket_heal(struct bucket *b);
 void bucket_go_on(struct bucket *b);
 
 // A service that does not heed the condition of a creation: of whole objects, of the end of an
 // upload in parts.
 void bucket_ignore_conditions(struct bucket *b, bool whole, bool parts);
+// ETags are no MD5, as with some services. `sealed`: and answers say why, as for objects that are
+// encrypted by keys of a key store.
+void bucket_set_etags(struct bucket *b, bool sealed);
 void bucket_look_and_write(struct bucket *b);  // heeds them, but not of requests at the same time
 void bucket_ignore_start(struct bucket *b);    // start-after of a list: it begins at the prefix
 void bucket_set_page(struct bucket *b, size_t names);           // of a list; 1000 at first

@@ -26,6 +26,12 @@ struct objects {
     size_t cap;
 };
 
+struct seen {
+    char *name;
+    size_t n;
+    uint64_t size;
+};
+
 struct order {
     enum memstore_fault what;
     uint64_t after;  // operations that are still fine
@@ -38,6 +44,8 @@ struct memstore {
     struct order orders[MEMSTORE_OPS];  // under the mutex, as all below
     struct memstore_totals totals;
     size_t uploads;
+    struct seen *old;  // what there was
+    size_t old_n;
     size_t page;
     size_t width;
     uint64_t turn_ns;
@@ -191,12 +199,16 @@ static bool op_end(struct memstore *m, struct memstore_event *ev, bool ok)
 static bool fails(const struct memstore_event *ev, enum memstore_fault what, err *e)
 {
     static const char *const words[] = {"create", "read", "list", "delete"};
+    bool large = what == MEMSTORE_TOO_LARGE && ev->op == MEMSTORE_CREATE;
     enum err_code code = what == MEMSTORE_ABORTS    ? ERR_ABORTED
                          : what == MEMSTORE_EXPIRES ? ERR_DEADLINE_EXCEEDED
                          : what == MEMSTORE_STARVES ? ERR_RESOURCE_EXHAUSTED
+                         : large                    ? ERR_OUT_OF_RANGE
                                                     : ERR_UNAVAILABLE;
     return err_set(e, code, "%s object %.*s: %s", words[ev->op], STR(ev->name),
-                   what == MEMSTORE_LANDS ? "timed out" : "the test wants it to fail");
+                   what == MEMSTORE_LANDS ? "timed out"
+                   : large                ? "it is too large"
+                                          : "the test wants it to fail");
 }
 
 // It happens, and is reported as a failure all the same.
@@ -204,6 +216,13 @@ static bool lands(enum memstore_fault what)
 {
     return what == MEMSTORE_LANDS || what == MEMSTORE_ABORTS || what == MEMSTORE_EXPIRES ||
            what == MEMSTORE_STARVES;
+}
+
+// Nothing happens, of operations that are no reads.
+static bool is_refused(enum memstore_fault what)
+{
+    return what == MEMSTORE_FAILS || what == MEMSTORE_SHORT || what == MEMSTORE_FORGETS ||
+           what == MEMSTORE_TOO_LARGE;
 }
 
 static bool alive(struct req *r, err *e)
@@ -226,7 +245,7 @@ static bool read_bytes(struct memstore *m, struct store_read *v, enum memstore_f
     bool ok = true;
     lock(m);
     const struct object *o = find(m->objects, v->name);
-    if (!o) {
+    if (!o || what == MEMSTORE_FORGETS) {
         ok = no_object(v->name, e);
     } else if (v->at > o->n || v->n > o->n - v->at || what == MEMSTORE_SHORT) {
         uint64_t n = v->at < o->n ? MIN(v->n, o->n - v->at) / 2 : 0;
@@ -237,6 +256,7 @@ static bool read_bytes(struct memstore *m, struct store_read *v, enum memstore_f
     } else if (v->n) {
         memcpy(v->to, o->bytes + v->at, v->n);
         if (what == MEMSTORE_FLIPS) v->to[v->n / 2] ^= 0x10;
+        if (what == MEMSTORE_SWAPS) memset(v->to, '<', v->n);
         m->totals.read_bytes += v->n;
     }
     unlock(m);
@@ -249,7 +269,8 @@ static void read_one(struct memstore *m, struct req *r, struct store_read *v)
     enum memstore_fault what = op_begin(m, &ev);
     ev.bytes = v->n;
     v->ok = alive(r, &v->fault);
-    if (v->ok && what == MEMSTORE_FAILS) v->ok = fails(&ev, what, &v->fault);
+    if (v->ok && (what == MEMSTORE_FAILS || what == MEMSTORE_TOO_LARGE))
+        v->ok = fails(&ev, what, &v->fault);
     if (v->ok) v->ok = ev.done = read_bytes(m, v, what, &v->fault);
     if (v->ok && lands(what)) v->ok = fails(&ev, what, &v->fault);
     if (!op_end(m, &ev, v->ok)) return;
@@ -269,10 +290,11 @@ static bool look_at(struct memstore *m, struct req *r, str name, uint64_t *size,
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
-    if (ok && (what == MEMSTORE_FAILS || lands(what))) ok = fails(&ev, what, e);
+    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_TOO_LARGE || lands(what)))
+        ok = fails(&ev, what, e);
     if (ok) {
         lock(m);
-        const struct object *o = find(m->objects, name);
+        const struct object *o = what == MEMSTORE_FORGETS ? NULL : find(m->objects, name);
         if (o) *size = o->n;
         if (o) *age_ns = m->objects->now_ns - o->made_ns;
         unlock(m);
@@ -309,11 +331,17 @@ static void memory_size_many(struct store *s, struct req *r, struct store_sizing
 
 // ---- listing
 
-struct seen {
-    char *name;
-    size_t n;
-    uint64_t size;
-};
+// Up to a page of what there was; how many.
+static size_t copy_old_page(const struct memstore *m, str prefix, str after, struct seen *page)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->old_n && n < m->page; i++) {
+        str name = str_make(m->old[i].name, m->old[i].n);
+        if (!str_starts(name, prefix) || str_cmp(name, after) <= 0) continue;
+        page[n++] = (struct seen){copy(name.p, name.n), name.n, m->old[i].size};
+    }
+    return n;
+}
 
 // Up to a page of copies; how many.
 static size_t copy_page(struct memstore *m, str prefix, str after, struct seen *page)
@@ -330,16 +358,22 @@ static size_t copy_page(struct memstore *m, str prefix, str after, struct seen *
     return n;
 }
 
+// *ends: the list is over with this page, whatever else there is.
 static bool list_page(struct memstore *m, struct req *r, str prefix, str after, struct seen *page,
-                      size_t *n, err *e)
+                      size_t *n, bool *ends, err *e)
 {
     struct memstore_event ev = event(m, r, MEMSTORE_LIST, prefix);
     take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
-    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
+    if (ok && is_refused(what)) ok = fails(&ev, what, e);
     if (ok) {
-        *n = copy_page(m, prefix, after, page);
+        *n = what == MEMSTORE_OLD ? copy_old_page(m, prefix, after, page)
+                                  : copy_page(m, prefix, after, page);
+        *ends = *n < m->page || what == MEMSTORE_ENDS;
+        for (size_t i = *n; what == MEMSTORE_ENDS && i > (*n + 1) / 2; i--)
+            free(page[i - 1].name);
+        if (what == MEMSTORE_ENDS) *n = (*n + 1) / 2;
         ev.bytes = *n;
         ev.done = true;
         if (lands(what)) ok = fails(&ev, what, e);
@@ -356,8 +390,9 @@ static bool memory_list(struct store *s, struct req *r, str prefix, str after, s
     bool ok = true;
     for (bool more = true; ok && more;) {
         size_t n = 0;
-        ok = list_page(m, r, prefix, after, page, &n, e);
-        more = n == m->page;
+        bool ends = true;
+        ok = list_page(m, r, prefix, after, page, &n, &ends, e);
+        more = !ends;
         for (size_t i = 0; i < n; i++) {
             ok = ok && fn(arg, str_make(page[i].name, page[i].n), page[i].size, e);
             if (i + 1 == n) {
@@ -426,8 +461,8 @@ static bool memory_commit(struct store_upload *up, bool *existed, err *e)
     take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(u->req, e);
-    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
-    if (ok) {
+    if (ok && is_refused(what)) ok = fails(&ev, what, e);
+    if (ok && what != MEMSTORE_PRETENDS) {
         char *bytes = copy(u->bytes, u->n);
         lock(m);
         ev.done = insert(m->objects, name, bytes, u->n);
@@ -452,8 +487,8 @@ static bool remove_one(struct memstore *m, struct req *r, str name, err *e)
     struct memstore_event ev = event(m, r, MEMSTORE_DELETE, name);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
-    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
-    if (ok) {
+    if (ok && is_refused(what)) ok = fails(&ev, what, e);
+    if (ok && what != MEMSTORE_PRETENDS) {
         lock(m);
         take_out(m->objects, name);
         unlock(m);
@@ -486,6 +521,9 @@ static void memory_close(struct store *s)
     assert(m->uploads == 0);
     bool last = --o->stores == 0;
     unlock(m);
+    for (size_t i = 0; i < m->old_n; i++)
+        free(m->old[i].name);
+    free(m->old);
     if (last) {
         for (size_t i = 0; i < o->n; i++) {
             free(o->v[i].name);
@@ -575,6 +613,20 @@ void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns)
     struct memstore *m = memstore_of(s);
     m->width = width;
     m->turn_ns = turn_ns;
+}
+
+void memstore_remember(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    const struct objects *o = m->objects;
+    lock(m);
+    assert(!m->old);
+    m->old = must(calloc(o->n + 1, sizeof *m->old));
+    for (; m->old_n < o->n; m->old_n++) {
+        const struct object *one = &o->v[m->old_n];
+        m->old[m->old_n] = (struct seen){copy(one->name, one->name_n), one->name_n, one->n};
+    }
+    unlock(m);
 }
 
 void memstore_set_page(struct store *s, size_t names)

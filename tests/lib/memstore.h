@@ -37,6 +37,13 @@ enum memstore_fault {
     MEMSTORE_ABORTS,   // as LANDS, but aborted is reported: the store's word for a conflict
     MEMSTORE_EXPIRES,  // as LANDS, but deadline_exceeded is reported
     MEMSTORE_STARVES,  // as LANDS, but resource_exhausted is reported: no memory for the answer
+    // What lies between a client and its store says something that is not so:
+    MEMSTORE_FORGETS,    // reads: not_found, though it is there; others: as FAILS
+    MEMSTORE_TOO_LARGE,  // creations: nothing happens, out_of_range; others: as FAILS
+    MEMSTORE_PRETENDS,   // creations, deletions: nothing happens, and success is told; others: FINE
+    MEMSTORE_SWAPS,      // reads: other bytes arrive; others: as FINE
+    MEMSTORE_ENDS,       // lists: half of the page, and nothing follows; others: as FINE
+    MEMSTORE_OLD,        // lists: what there was at memstore_remember; others: as FINE
 };
 
 struct memstore_event {
@@ -73,6 +80,9 @@ void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns);
 
 // How many names a page of a list has; 1000 at first.
 void memstore_set_page(struct store *s, size_t names);
+
+// What lists show that meet MEMSTORE_OLD: what is there now. Once; before, they show nothing.
+void memstore_remember(struct store *s);
 
 // The clock of the store, which all over the same objects share, stands still but for this.
 void memstore_pass(struct store *s, int64_t ns);

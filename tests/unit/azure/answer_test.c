@@ -46,6 +46,7 @@ static void what_is_no_list_is_refused(void **state)
         {"<a>", "no element found"},
         {"<Error><Code>x</Code></Error>", "the answer is no list"},
         {"<!DOCTYPE a []><EnumerationResults/>", "document type"},
+        {"<EnumerationResults><Blobs/></EnumerationResults>", "whether it goes on"},
         {"<EnumerationResults><Blobs><Blob><Name>k</Name></Blob></Blobs></EnumerationResults>",
          "no name or no length"},
         {"<EnumerationResults><Blobs><Blob><Name>k</Name><Properties><Content-Length>-1"

@@ -75,6 +75,7 @@ static void any_operation_of_the_store_may_fail(void **state)
     } cases[] = {
         {"creation fails", MEMSTORE_CREATE, MEMSTORE_FAILS, 3},
         {"creation lands and is not told", MEMSTORE_CREATE, MEMSTORE_LANDS, 3},
+        {"creation is refused as too large", MEMSTORE_CREATE, MEMSTORE_TOO_LARGE, 3},
         {"read fails", MEMSTORE_READ, MEMSTORE_FAILS, 37},
         {"read is cut short", MEMSTORE_READ, MEMSTORE_SHORT, 37},
         {"read is wrong", MEMSTORE_READ, MEMSTORE_FLIPS, 37},

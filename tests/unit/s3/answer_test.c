@@ -39,6 +39,8 @@ static void what_is_no_answer_is_refused(void **state)
         {"<!DOCTYPE a []><ListBucketResult/>", "document type"},
         {"<a><a><a><a><a><a><a><a><a>", "too deep"},
         {"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>", "where"},
+        {"<ListBucketResult></ListBucketResult>", "whether it goes on"},
+        {"<ListBucketResult><IsTruncated></IsTruncated></ListBucketResult>", "whether it goes on"},
         {"<ListBucketResult><Contents><Key>k</Key></Contents></ListBucketResult>",
          "no key or size"},
         {"<ListBucketResult><Contents><Key>k</Key><Size>-1</Size></Contents></ListBucketResult>",
@@ -109,7 +111,8 @@ static void ends_of_uploads_and_batch_deletions_are_read(void **state)
 {
     struct arena a;
     struct s3_refusal r;
-    struct s3_failures f;
+    struct s3_removals f;
+    str etag = {0};
     struct s3_pending_list l;
     str id = {0};
     (void)state;
@@ -121,10 +124,11 @@ static void ends_of_uploads_and_batch_deletions_are_read(void **state)
     assert_true(str_is(id, "2~x"));
     assert_ok(s3_read_completed(
         &a, S("<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"), &r,
-        e));
+        &etag, e));
     assert_int_equal(r.code.n, 0);
-    assert_ok(s3_read_completed(&a, S("<Error><Code>InternalError</Code></Error>"), &r, e));
-    assert_true(str_is(r.code, "InternalError"));
+    assert_true(str_is(etag, "e"));
+    assert_ok(s3_read_completed(&a, S("<Error><Code>InternalError</Code></Error>"), &r, &etag, e));
+    assert_true(str_is(r.code, "InternalError") && !etag.n);
     assert_ok(s3_read_deleted(&a, S("<DeleteResult/>"), &f, e));
     assert_int_equal(f.n, 0);
     assert_ok(
@@ -132,8 +136,9 @@ static void ends_of_uploads_and_batch_deletions_are_read(void **state)
                         S("<DeleteResult><Deleted><Key>a</Key></Deleted><Error><Key>b</Key>"
                           "<Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"),
                         &f, e));
-    assert_int_equal(f.n, 1);
-    assert_true(str_is(f.v[0].key, "b") && str_is(f.v[0].why.code, "AccessDenied"));
+    assert_int_equal(f.n, 2);
+    assert_true(str_is(f.v[0].key, "a") && !f.v[0].why.code.n);
+    assert_true(str_is(f.v[1].key, "b") && str_is(f.v[1].why.code, "AccessDenied"));
     assert_ok(s3_read_pending(
         &a,
         S("<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>u</UploadId>"

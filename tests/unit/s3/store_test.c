@@ -291,7 +291,7 @@ static void lists_of_many_pages_are_whole_or_fail(void **state)
         {"busy", BUCKET_BUSY, 2, ERR_OK},
         {"broken", BUCKET_LANDS, 2, ERR_OK},
         {"a page is cut, twice", BUCKET_HALF, 2, ERR_OK},
-        {"pages are cut for ever", BUCKET_HALF, 100, ERR_DATA_LOSS},
+        {"pages are cut for ever", BUCKET_HALF, 100, ERR_UNAVAILABLE},
         {"not allowed", BUCKET_DENIES, 1, ERR_UNAVAILABLE},
     };
     struct bench *b = *state;

@@ -41,7 +41,7 @@ static bool make_pending(struct torture_bench *b, void *arg, err *e)
 
 static bool make_deleted(struct torture_bench *b, void *arg, err *e)
 {
-    struct s3_failures list;
+    struct s3_removals list;
     (void)arg;
     bool ok = s3_read_deleted(&b->arena,
                               S("<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code></Error>"

@@ -334,6 +334,48 @@ static enum memstore_fault race(void *arg, const struct memstore_event *ev)
     return MEMSTORE_FINE;
 }
 
+// Each kind of lie is one of what stores say, not of what they do.
+static void what_lies_before_a_store_says_what_tests_order(void **state)
+{
+    struct bench *b = *state;
+    struct store_names names;
+    bool existed = true;
+    bool lacks = false;
+    uint64_t size = 0;
+    char to[2] = "";
+    err why = {0};
+    put(b, "a", "10");
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 2);
+    assert_false(store_read(b->store, &b->req, S("a"), 0, 2, to, &why));
+    assert_int_equal(why.code, ERR_NOT_FOUND);
+    assert_false(store_size(b->store, &b->req, S("a"), &size, &why));
+    assert_int_equal(why.code, ERR_NOT_FOUND);
+    assert_ok(store_lacks(b->store, &b->req, S("a"), &lacks, e));
+    assert_false(lacks);
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_SWAPS, 1, 1);
+    assert_ok(store_read(b->store, &b->req, S("a"), 0, 2, to, e));
+    assert_memory_not_equal(to, "10", 2);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_TOO_LARGE, 1, 1);
+    assert_false(store_put(b->store, &b->req, S("b"), S("2"), &existed, &why));
+    assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_PRETENDS, 1, 1);
+    put(b, "b", "2");
+    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_PRETENDS, 1, 1);
+    assert_ok(store_delete(b->store, &b->req, S("a"), e));
+    assert_int_equal(memstore_count(b->store, ""), 1);
+    memstore_remember(b->store);
+    put(b, "c", "3");
+    put(b, "d", "4");
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_OLD, 1, 1);
+    assert_ok(store_names(b->store, &b->req, S(""), &b->req.arena, &names, e));
+    assert_int_equal(names.n, 1);
+    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_ENDS, 1, 1);
+    assert_ok(store_names(b->store, &b->req, S(""), &b->req.arena, &names, e));
+    assert_int_equal(names.n, 2);
+    assert_ok(store_names(b->store, &b->req, S(""), &b->req.arena, &names, e));
+    assert_int_equal(names.n, 3);
+}
+
 static void hooks_come_between_and_order_faults(void **state)
 {
     struct bench *b = *state;
@@ -381,6 +423,7 @@ int main(void)
         CASE(a_list_tells_whether_a_name_is_lacking),
         CASE(operations_fail_when_they_are_told_to),
         CASE(reads_are_short_or_wrong_when_they_are_told_to),
+        CASE(what_lies_before_a_store_says_what_tests_order),
         CASE(hooks_come_between_and_order_faults),
         CASE(canceled_requests_change_nothing),
     };
