@@ -106,6 +106,7 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
         o->extra[0] = (struct http_header){str_of(s->speech->range), S("bytes=0-0")};
         o->extra_n = o->by_read ? 1 : 0;
     }
+    if (!o->at_once) o->tries++;  // the read belongs to the HEAD before it
     o->at_once = false;
     o->call = (struct http_call){.method = actions[by].method,
                                  .address = str_of(s->address),
@@ -117,7 +118,6 @@ static bool start(struct s3 *s, struct req *r, struct s3_op *o)
     o->begun = true;
     o->fault = (err){0};
     o->cause = S3_NO_CAUSE;
-    o->tries++;
     if (!req_alive(r, &o->fault) || !s->speech->prepare(s, r, o, &o->fault)) return false;
     o->began_ns = clock_mono_ns();
     http_start(s->client, r, &o->call, RANK_DISK);

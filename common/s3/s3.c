@@ -150,7 +150,7 @@ static enum s3_cause vouch(const struct s3_op *o)
         break;
     case S3_DELETE:
     case S3_DROP:
-        own = body.n == 0;
+        own = o->call.status == 204;
         break;
     case S3_DELETE_MANY:
         own = s3_is_whole_xml(body, "DeleteResult");

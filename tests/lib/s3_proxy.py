@@ -14,6 +14,10 @@ late, cut short or with a wrong byte.
     conflict  409 to a conditional creation, not carried out
     wrong     a byte of a body that is read is changed (GET of objects only)
 
+    Answers of something that lies between, in the service's place; nothing is carried out:
+    page404, page403, page413, page200      a page of a proxy
+    nothing                                 200, and nothing else
+
     S3Proxy(upstream, tls=(certificate, key))   # speaks TLS
     S3Proxy(upstream, listen=(address, port))   # where others reach it
     p.at_write(3, "before", f)                  # f() at the third request from now on that writes: before or after it is carried out
@@ -31,6 +35,8 @@ import urllib.parse
 KINDS = {"wrong": "object", "conflict": "creation", "short": "list"}  # troubles of some requests only
 RARE = ("conflict",)  # of requests so few that the first one meets it for certain
 SPARING = ("wrong", "short")  # after which the next eight requests of the same path have no such trouble
+PAGE = b"<html>\r\n<head><title>a proxy</title></head>\r\n</html>\r\n"
+LIES = {"page404": (404, PAGE), "page403": (403, PAGE), "page413": (413, PAGE), "page200": (200, PAGE), "nothing": (200, b"")}
 HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"}
 BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
 CONFLICT = b'<?xml version="1.0"?><Error><Code>ConditionalRequestConflict</Code><Message>At the same time.</Message></Error>'
@@ -80,7 +86,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if status != 204:
             self.send_header("Content-Length", length if self.command == "HEAD" else str(len(body)))
         self.end_headers()
-        self.wfile.write(body[:len(body) // 2] if short else body)
+        if self.command != "HEAD":
+            self.wfile.write(body[:len(body) // 2] if short else body)
         if short:
             self.close_connection = True
 
@@ -105,6 +112,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         if trouble == "busy":
             self.answer(503, [("Content-Type", "application/xml")], BUSY)
+            return
+        if trouble in LIES:
+            status, text = LIES[trouble]
+            self.answer(status, [("Content-Type", "text/html")], text)
             return
         if trouble == "conflict":
             self.answer(409, [("Content-Type", "application/xml")], CONFLICT)

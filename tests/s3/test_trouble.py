@@ -20,6 +20,7 @@ TROUBLES = {
     "answers are cut, and lists are shorter than they should": {"cut": 0.07, "short": 0.3},
     "creations conflict": {"conflict": 0.3},
     "bytes are wrong": {"wrong": 0.1},
+    "something else answers for the service": {"page404": 0.04, "page403": 0.04, "page200": 0.04, "nothing": 0.04},
     "all of it": {"drop": 0.03, "lost": 0.03, "busy": 0.03, "landed": 0.03, "cut": 0.03},
 }
 
