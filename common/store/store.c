@@ -74,6 +74,54 @@ static bool counted(str operation, uint64_t began, bool ok, const err *e)
     return ok;
 }
 
+// ---- absence
+
+#define ASK_MOST 3  // of one name, while a list and a read say different things
+
+struct seeking {
+    str name;
+    bool there;
+};
+
+static bool see_sought(void *arg, str name, uint64_t size, err *e)
+{
+    struct seeking *x = arg;
+    (void)size;
+    (void)e;
+    x->there = x->there || str_eq(name, x->name);
+    return true;
+}
+
+bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e)
+{
+    struct seeking x = {.name = name};
+    *lacks = false;
+    if (!store_list(s, r, name, (str){0}, see_sought, &x, e)) return false;
+    *lacks = !x.there;
+    return true;
+}
+
+// After "there is no such object", the answer number `asked`: must it be asked again, since a list
+// shows the name? Otherwise *e is what is known: not_found, which a list has confirmed; why there
+// was no list; or unavailable, if the two say different things again and again.
+static bool asks_again(struct store *s, struct req *r, str name, unsigned asked, err *e)
+{
+    bool lacks = false;
+    err unlisted = {0};
+    if (e->code != ERR_NOT_FOUND || !s->kind->list) return false;
+    if (!store_lacks(s, r, name, &lacks, &unlisted)) {
+        *e = unlisted;
+        (void)err_wrap(e, "is object %.*s gone", STR(name));
+        return false;
+    }
+    if (lacks) return false;
+    metric_add(&store_denied, 1);
+    if (asked < ASK_MOST) return true;
+    err_set(e, ERR_UNAVAILABLE,
+            "read object %.*s: the store lists it, and then says that there is none", STR(name));
+    return false;
+}
+
 // ---- reading
 
 static void count_reads(const struct store_read *v, size_t n, uint64_t began)
@@ -87,6 +135,27 @@ static void count_reads(const struct store_read *v, size_t n, uint64_t began)
     count(S("read"), S("ok"), fine);
 }
 
+// Pieces of one object that follow each other are confirmed together.
+static void confirm_reads(struct store *s, struct req *r, struct store_read *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct store_read *x = &v[i];
+        if (!x->ok && x->fault.code == ERR_NOT_FOUND && i > 0 && !v[i - 1].ok &&
+            str_eq(x->name, v[i - 1].name)) {
+            x->fault = v[i - 1].fault;
+            continue;
+        }
+        for (unsigned asked = 1; !x->ok && asks_again(s, r, x->name, asked, &x->fault); asked++)
+            s->kind->read_many(s, r, x, 1);
+    }
+}
+
+static void read_all(struct store *s, struct req *r, struct store_read *v, size_t n)
+{
+    s->kind->read_many(s, r, v, n);
+    confirm_reads(s, r, v, n);
+}
+
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
 {
     size_t from = 0;  // from here to i all names are good
@@ -97,10 +166,10 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
         if (store_name_check(v[i].name, &v[i].fault)) continue;
         // Names that are refused reach no store; the good ones between them go in as few calls as
         // there are gaps.
-        if (i > from) s->kind->read_many(s, r, v + from, i - from);
+        if (i > from) read_all(s, r, v + from, i - from);
         from = i + 1;
     }
-    if (n > from) s->kind->read_many(s, r, v + from, n - from);
+    if (n > from) read_all(s, r, v + from, n - from);
     if (n > 0) count_reads(v, n, began);
 }
 
@@ -113,21 +182,32 @@ bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n,
     return one.ok;
 }
 
+static void size_surely(struct store *s, struct req *r, struct store_sizing *v)
+{
+    for (unsigned asked = 1; !v->ok && asks_again(s, r, v->name, asked, &v->fault); asked++)
+        v->ok = s->kind->size(s, r, v->name, &v->size, &v->fault);
+}
+
 bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
 {
     uint64_t began = clock_mono_ns();
-    bool ok = store_name_check(name, e) && s->kind->size(s, r, name, size, e);
-    return counted(S("size"), began, ok, e);
+    struct store_sizing one = {.name = name};
+    if (store_name_check(name, &one.fault)) {
+        one.ok = s->kind->size(s, r, name, &one.size, &one.fault);
+        size_surely(s, r, &one);
+    }
+    if (one.ok) *size = one.size;
+    if (!one.ok) *e = one.fault;
+    return counted(S("size"), began, one.ok, e);
 }
 
 static void size_all(struct store *s, struct req *r, struct store_sizing *v, size_t n)
 {
-    if (s->kind->size_many) {
-        s->kind->size_many(s, r, v, n);
-        return;
+    if (s->kind->size_many) s->kind->size_many(s, r, v, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!s->kind->size_many) v[i].ok = s->kind->size(s, r, v[i].name, &v[i].size, &v[i].fault);
+        size_surely(s, r, &v[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        v[i].ok = s->kind->size(s, r, v[i].name, &v[i].size, &v[i].fault);
 }
 
 void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n)
@@ -151,7 +231,13 @@ static bool age_of(struct store *s, struct req *r, str name, int64_t *age_ns, er
     if (!s->kind->age)
         return err_set(e, ERR_FAILED_PRECONDITION, "a store of kind %s has no clock",
                        s->kind->name);
-    if (!s->kind->age(s, r, name, age_ns, e)) return false;
+    for (unsigned asked = 1;; asked++) {
+        err fault = {0};
+        if (s->kind->age(s, r, name, age_ns, &fault)) break;
+        if (asks_again(s, r, name, asked, &fault)) continue;
+        *e = fault;
+        return false;
+    }
     *age_ns = MAX(*age_ns, 0);
     return true;
 }
@@ -163,12 +249,24 @@ bool store_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e
     return counted(S("age"), began, ok, e);
 }
 
+// What failed has put nothing into the buffer.
+static bool get_surely(struct store *s, struct req *r, str name, struct buf *out, err *e)
+{
+    for (unsigned asked = 1;; asked++) {
+        err fault = {0};
+        if (s->kind->get(s, r, name, out, &fault)) return true;
+        if (asks_again(s, r, name, asked, &fault)) continue;
+        *e = fault;
+        return false;
+    }
+}
+
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e)
 {
     uint64_t size = 0;
     uint64_t began = clock_mono_ns();
     if (s->kind->get) {
-        bool ok = store_name_check(name, e) && s->kind->get(s, r, name, out, e);
+        bool ok = store_name_check(name, e) && get_surely(s, r, name, out, e);
         return counted(S("read"), began, ok, e);
     }
     if (!store_size(s, r, name, &size, e)) return false;
@@ -216,29 +314,6 @@ bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
     bool ok = store_list(s, r, prefix, (str){0}, take_name, &x, e);
     *out = ok ? x.names : (struct store_names){0};
     return ok;
-}
-
-struct seeking {
-    str name;
-    bool there;
-};
-
-static bool see_sought(void *arg, str name, uint64_t size, err *e)
-{
-    struct seeking *x = arg;
-    (void)size;
-    (void)e;
-    x->there = x->there || str_eq(name, x->name);
-    return true;
-}
-
-bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e)
-{
-    struct seeking x = {.name = name};
-    *lacks = false;
-    if (!store_list(s, r, name, (str){0}, see_sought, &x, e)) return false;
-    *lacks = !x.there;
-    return true;
 }
 
 // ---- creating

@@ -21,7 +21,8 @@
 // All calls block. They come from jobs and duties, never from loops; any thread, many at once.
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
 //
-//     not_found             no such object, as the store itself says (see store_lacks)
+//     not_found             no such object: the store itself says so, and a list that began
+//                           afterwards does not show it either
 //     out_of_range          of a read: the object is shorter. Of a creation: it is too large. The
 //                           store, or something on the way, refuses these bytes for good, as with
 //                           413; a smaller object may be taken, and this one never will
@@ -104,8 +105,8 @@ bool store_names(struct store *s, struct req *r, str prefix, struct arena *a,
                  struct store_names *out, err *e) MUST_CHECK;
 
 // Whether a list that begins now lacks the name. Something on the way may have answered in the
-// store's name, so not_found of one read is a hint: where the absence of an object decides what is
-// kept, deleted, told or written, this is asked as well (docs/design.md, 3).
+// store's name, so this is asked before any read says not_found; and by callers after a deletion
+// from which something follows (docs/decisions/0025-absence-proves-nothing.md).
 bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e) MUST_CHECK;
 
 // ---- creating, piece by piece; one thread at a time

@@ -96,8 +96,15 @@ static bool fails(const struct memstore_event *ev, enum memstore_fault what, err
 {
     enum err_code code = what == MEMSTORE_ABORTS    ? ERR_ABORTED
                          : what == MEMSTORE_EXPIRES ? ERR_DEADLINE_EXCEEDED
+                         : what == MEMSTORE_FORGETS ? ERR_NOT_FOUND
                                                     : ERR_UNAVAILABLE;
     return err_set(e, code, "object %.*s: the walk wants it to fail", STR(ev->name));
+}
+
+// Is it not carried out? FORGETS is for reads only.
+static bool stops(enum memstore_fault what)
+{
+    return what == MEMSTORE_FAILS || what == MEMSTORE_FORGETS;
 }
 
 // What came of an operation that was carried out, and what is reported.
@@ -113,7 +120,7 @@ static void read_one(struct seat_store *m, struct req *r, struct store_read *v)
     struct memstore_event ev = event(m, r, MEMSTORE_READ, v->name);
     enum memstore_fault what = op_begin(m, &ev);
     ev.bytes = v->n;
-    if (what == MEMSTORE_FAILS) {
+    if (stops(what)) {
         v->ok = op_end(m, &ev, fails(&ev, what, &v->fault));
         return;
     }
@@ -135,7 +142,7 @@ static bool place_size(struct store *s, struct req *r, str name, uint64_t *size,
     struct seat_store *m = seat_store_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
     enum memstore_fault what = op_begin(m, &ev);
-    if (what == MEMSTORE_FAILS) return op_end(m, &ev, fails(&ev, what, e));
+    if (stops(what)) return op_end(m, &ev, fails(&ev, what, e));
     int64_t here = request_begin();
     bool ok = ev.done = store_size(bucket, r, name, size, e);
     request_end(here);
@@ -147,7 +154,7 @@ static bool place_get(struct store *s, struct req *r, str name, struct buf *out,
     struct seat_store *m = seat_store_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
     enum memstore_fault what = op_begin(m, &ev);
-    if (what == MEMSTORE_FAILS) return op_end(m, &ev, fails(&ev, what, e));
+    if (stops(what)) return op_end(m, &ev, fails(&ev, what, e));
     int64_t here = request_begin();
     bool ok = ev.done = store_get(bucket, r, name, out, e);
     request_end(here);
@@ -185,7 +192,7 @@ static bool list_page(struct seat_store *m, struct req *r, str prefix, str after
     enum memstore_fault what = op_begin(m, &ev);
     p->n = 0;
     p->full = false;
-    if (what == MEMSTORE_FAILS) return op_end(m, &ev, fails(&ev, what, e));
+    if (stops(what)) return op_end(m, &ev, fails(&ev, what, e));
     int64_t here = request_begin();
     bool ok = store_list(bucket, r, prefix, after, take_name, p, e) || p->full;
     request_end(here);
@@ -308,7 +315,7 @@ static bool place_commit(struct store_upload *up, bool *existed, err *e)
     ev.bytes = u->bytes;
     enum memstore_fault what = op_begin(m, &ev);
     *existed = false;
-    if (what == MEMSTORE_FAILS) {
+    if (stops(what)) {
         bool ok = op_end(m, &ev, fails(&ev, what, e));
         place_abandon(up);
         return ok;
@@ -328,7 +335,7 @@ static bool place_remove(struct store *s, struct req *r, str name, err *e)
     struct seat_store *m = seat_store_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_DELETE, name);
     enum memstore_fault what = op_begin(m, &ev);
-    if (what == MEMSTORE_FAILS) return op_end(m, &ev, fails(&ev, what, e));
+    if (stops(what)) return op_end(m, &ev, fails(&ev, what, e));
     int64_t here = request_begin();
     bool ok = ev.done = store_delete(bucket, r, name, e);
     request_end(here);

@@ -91,10 +91,13 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
     enum memstore_fault doubt = alone ? clocks_doubt(s, ev, atomic_load(&reads)) : MEMSTORE_FINE;
     if (doubt == MEMSTORE_FAILS) return doubt;
     // Most reads are of objects that never change: an order among them tells nothing new.
-    if (ev->op == MEMSTORE_READ && atomic_fetch_add(&reads, 1) % 8) return MEMSTORE_FINE;
+    unsigned number = ev->op == MEMSTORE_READ ? atomic_fetch_add(&reads, 1) : 0;
+    if (number % 8) return MEMSTORE_FINE;
     gate_wait(&s->w->gate);
     stall_hold(s);
     if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
+    // Something on the way says that there is no such object.
+    if (number % 24 == 16 && !atomic_load(&s->w->calm)) return MEMSTORE_FORGETS;
     if (ev->op != MEMSTORE_CREATE || atomic_load(&s->w->calm)) return MEMSTORE_FINE;
     if (doubt) return doubt;
     unsigned n = atomic_fetch_add(&reads, 1);

@@ -79,6 +79,7 @@ static void any_operation_of_the_store_may_fail(void **state)
         {"read fails", MEMSTORE_READ, MEMSTORE_FAILS, 37},
         {"read is cut short", MEMSTORE_READ, MEMSTORE_SHORT, 37},
         {"read is wrong", MEMSTORE_READ, MEMSTORE_FLIPS, 37},
+        {"read denies that there is an object", MEMSTORE_READ, MEMSTORE_FORGETS, 37},
         {"list fails", MEMSTORE_LIST, MEMSTORE_FAILS, 5},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -39,6 +39,24 @@ static const char *first_name(struct bench *b, const char *prefix)
     return name.p;
 }
 
+// Something on the way says that a root, a page or everything is not there. That is no loss.
+static void what_is_only_said_not_to_be_there_is_read_or_unavailable(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    for (uint64_t nth = 1; nth <= 2; nth++) {  // the root, the page
+        memstore_fail(b.store, MEMSTORE_READ, MEMSTORE_FORGETS, nth, 2);
+        assert_ok(read_anew(&b, e));
+        memstore_fail(b.store, MEMSTORE_READ, MEMSTORE_FORGETS, nth, UINT64_MAX);
+        expect(&b, "it is denied", ERR_UNAVAILABLE, "the store lists it");
+        memstore_heal(b.store);
+    }
+    bench_end(&b);
+}
+
 static void what_is_not_there_is_named(void **state)
 {
     struct bench b;
@@ -581,6 +599,7 @@ static void pages_that_this_machine_has_are_not_read_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_only_said_not_to_be_there_is_read_or_unavailable),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(names_of_others_are_ignored),
         cmocka_unit_test(forgeries_are_found_out),

@@ -134,6 +134,27 @@ static void a_store_that_fails_is_told(void **state)
     registered_release(&list);
 }
 
+// A stream that is left out is waited for by nobody.
+static void a_stream_is_left_out_only_if_its_registration_is_gone(void **state)
+{
+    (void)state;
+    struct registered list;
+    struct registered_stream a = of("ingester-1", 1);
+    struct registered_stream b = of("ingester-2", 2);
+    err why = {0};
+    put(&a, false);
+    put(&b, false);
+    memstore_fail(store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 1);
+    assert_ok(registered_read(store, &r, NULL, NULL, &list, e));
+    assert_int_equal(list.n, 2);
+    registered_release(&list);
+    memstore_fail(store, MEMSTORE_READ, MEMSTORE_FORGETS, 2, UINT64_MAX);
+    assert_false(registered_read(store, &r, NULL, NULL, &list, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    registered_release(&list);
+    memstore_heal(store);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -142,6 +163,7 @@ int main(void)
         CASE(an_object_is_read_once),
         CASE(what_cannot_be_decoded_counts_and_foreign_names_do_not),
         CASE(a_store_that_fails_is_told),
+        CASE(a_stream_is_left_out_only_if_its_registration_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,8 +153,12 @@ static void an_absence_is_confirmed_by_a_list(void **state)
     bench_put(b, "v1/x", S("kept"));
     bench_put(b, "v1/xx", S("longer"));
     bucket_fail(bucket, "get", BUCKET_FORGETS, 1, 1);
+    assert_ok(read_all(b, &b->req, e));
+    bucket_fail(bucket, "get", BUCKET_FORGETS, 1, 1000);
     assert_false(read_all(b, &b->req, &why));
-    assert_int_equal(why.code, ERR_NOT_FOUND);
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.msg, "the store lists it"));
+    bucket_heal(bucket);
     assert_ok(store_lacks(b->store, &b->req, S("v1/x"), &lacks, e));
     assert_false(lacks);
     assert_ok(store_delete(b->store, &b->req, S("v1/x"), e));
@@ -296,6 +300,7 @@ static void a_deletion_counts_if_the_service_says_so(void **state)
         enum bucket_trouble trouble;
     } cases[] = {
         {"200 with a page", BUCKET_PAGE_200},
+        {"200 and nothing else", BUCKET_NOTHING},
         {"404 with a page", BUCKET_PAGE_404},
         {"403 with a page", BUCKET_PAGE_403},
     };

@@ -251,6 +251,90 @@ static void a_list_tells_whether_a_name_is_lacking(void **state)
     assert_true(lacks);
 }
 
+// ---- absence
+
+static bool read_it(struct bench *b, str name, err *e)
+{
+    char to[2];
+    return store_read(b->store, &b->req, name, 0, 2, to, e);
+}
+
+static bool read_pieces(struct bench *b, str name, err *e)
+{
+    char to[3][2];
+    struct store_read v[] = {{.name = name, .n = 2, .to = to[0]},
+                             {.name = S("there"), .n = 2, .to = to[1]},
+                             {.name = name, .at = 1, .n = 1, .to = to[2]}};
+    store_read_many(b->store, &b->req, v, COUNT(v));
+    if (!v[1].ok) fail_msg("a piece that is there: %s", v[1].fault.msg);
+    if (!v[0].ok) *e = v[0].fault;
+    if (!v[2].ok) *e = v[2].fault;
+    return v[0].ok && v[2].ok;
+}
+
+static bool get_it(struct bench *b, str name, err *e)
+{
+    struct buf out;
+    buf_init(&out, NULL, 10);
+    bool ok = store_get(b->store, &b->req, name, &out, e) && str_is(buf_view(&out), "10");
+    buf_release(&out);
+    return ok;
+}
+
+static bool look_at(struct bench *b, str name, err *e)
+{
+    uint64_t size = 0;
+    return store_size(b->store, &b->req, name, &size, e) && size == 2;
+}
+
+static bool look_at_many(struct bench *b, str name, err *e)
+{
+    struct store_sizing v[] = {{.name = S("there")}, {.name = name}};
+    store_size_many(b->store, &b->req, v, COUNT(v));
+    if (!v[1].ok) *e = v[1].fault;
+    return v[0].ok && v[1].ok;
+}
+
+static bool ask_age(struct bench *b, str name, err *e)
+{
+    int64_t age_ns = 0;
+    return store_age(b->store, &b->req, name, &age_ns, e);
+}
+
+// By each way to ask for an object.
+static void there_is_none_is_said_only_if_a_list_has_none_either(void **state)
+{
+    static const struct {
+        const char *name;
+        bool (*run)(struct bench *b, str name, err *e);
+    } ways[] = {
+        {"read", read_it}, {"pieces", read_pieces}, {"get", get_it},
+        {"size", look_at}, {"sizes", look_at_many}, {"age", ask_age},
+    };
+    struct bench *b = *state;
+    put(b, "a", "10");
+    put(b, "there", "10");
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        err why = {0};
+        print_message("%s\n", ways[i].name);
+        memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 2);
+        assert_ok(ways[i].run(b, S("a"), e));
+        assert_int_equal(memstore_totals(b->store).failed[MEMSTORE_READ], 2);
+        assert_false(ways[i].run(b, S("none"), &why));
+        assert_int_equal(why.code, ERR_NOT_FOUND);
+        memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+        assert_false(ways[i].run(b, S("none"), &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+        memstore_heal(b->store);
+        memstore_reset_totals(b->store);
+    }
+    err why = {0};
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, UINT64_MAX);
+    assert_false(read_it(b, S("a"), &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.msg, "the store lists it, and then says that there is none"));
+}
+
 // ---- the store in memory does what tests order
 
 static void operations_fail_when_they_are_told_to(void **state)
@@ -340,18 +424,14 @@ static void what_lies_before_a_store_says_what_tests_order(void **state)
     struct bench *b = *state;
     struct store_names names;
     bool existed = true;
-    bool lacks = false;
     uint64_t size = 0;
     char to[2] = "";
     err why = {0};
     put(b, "a", "10");
     memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 2);
-    assert_false(store_read(b->store, &b->req, S("a"), 0, 2, to, &why));
+    assert_false(b->store->kind->size(b->store, &b->req, S("a"), &size, &why));
     assert_int_equal(why.code, ERR_NOT_FOUND);
-    assert_false(store_size(b->store, &b->req, S("a"), &size, &why));
-    assert_int_equal(why.code, ERR_NOT_FOUND);
-    assert_ok(store_lacks(b->store, &b->req, S("a"), &lacks, e));
-    assert_false(lacks);
+    memstore_heal(b->store);
     memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_SWAPS, 1, 1);
     assert_ok(store_read(b->store, &b->req, S("a"), 0, 2, to, e));
     assert_memory_not_equal(to, "10", 2);
@@ -421,6 +501,7 @@ int main(void)
         CASE(an_upload_given_up_leaves_nothing),
         CASE(lists_are_in_order_and_begin_where_told),
         CASE(a_list_tells_whether_a_name_is_lacking),
+        CASE(there_is_none_is_said_only_if_a_list_has_none_either),
         CASE(operations_fail_when_they_are_told_to),
         CASE(reads_are_short_or_wrong_when_they_are_told_to),
         CASE(what_lies_before_a_store_says_what_tests_order),

@@ -514,3 +514,23 @@ void an_object_has_an_age(void **state)
     assert_int_equal(why.code, ERR_NOT_FOUND);
     assert_int_equal(bench_unfinished(b), 0);
 }
+
+void a_list_tells_of_one_name_whether_it_is_there(void **state)
+{
+    struct bench *b = *state;
+    static const struct {
+        const char *name;
+        bool lacks;
+    } cases[] = {{"v1/a/1", false},
+                 {"v1/a/10", false},
+                 {"v1/a/100", true},
+                 {"v1/a/0", true},
+                 {"v1/b/1", true}};
+    bench_put(b, "v1/a/1", S("x"));
+    bench_put(b, "v1/a/10", S("x"));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bool lacks = !cases[i].lacks;
+        assert_ok(store_lacks(b->store, &b->req, str_of(cases[i].name), &lacks, e));
+        if (lacks != cases[i].lacks) fail_msg("%s", cases[i].name);
+    }
+}

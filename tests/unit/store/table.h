@@ -15,7 +15,8 @@
         TEST(many_objects_are_deleted_at_once), TEST(lists_are_in_order_and_begin_where_told), \
         TEST(a_list_may_change_what_it_lists), TEST(folders_come_and_go_under_many_threads),   \
         TEST(of_clients_that_create_one_name_exactly_one_wins),                                \
-        TEST(two_clients_see_each_others_changes), TEST(an_object_has_an_age)
+        TEST(two_clients_see_each_others_changes), TEST(an_object_has_an_age),                 \
+        TEST(a_list_tells_of_one_name_whether_it_is_there)
 
 void an_object_is_created_once_and_read_back(void **state);
 void objects_are_there_when_the_store_is_opened_again(void **state);
@@ -32,3 +33,4 @@ void folders_come_and_go_under_many_threads(void **state);
 void of_clients_that_create_one_name_exactly_one_wins(void **state);
 void two_clients_see_each_others_changes(void **state);
 void an_object_has_an_age(void **state);
+void a_list_tells_of_one_name_whether_it_is_there(void **state);
