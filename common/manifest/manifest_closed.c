@@ -9,6 +9,8 @@
 #include "manifest/manifest_int.h"
 #include "sys/rand.h"
 
+#include <stdio.h>
+
 #define ERASED_AT_ONCE 256
 
 bool tenants_note_closed(struct manifests *ms, struct req *r, str tenant, err *e)
@@ -127,21 +129,27 @@ static bool erase_these(struct manifests *ms, struct req *r, const str *names, s
 }
 
 // Deletes what a LIST of the prefix shows, but for names that begin with `but`, and for the last
-// one if `keep_last`. Repeated until a LIST shows no more.
+// one if `keep_last`. Repeated until a LIST shows no more: a deletion that only was said to have
+// happened would let an open version come to light again when the closed one goes.
 static bool erase_below(struct manifests *ms, struct req *r, str prefix, str but, bool keep_last,
                         uint64_t *deleted, err *e)
 {
+    char first[STORE_NAME_MAX + 1] = "";  // of the names that went before
     for (;;) {
         struct erasing x = {.but = but};
         err fault = {0};
         arena_init(&x.arena, ms->memory, SIZE_MAX / 4);
         bool ok = store_list(ms->store, r, prefix, (str){0}, see, &x, &fault) || x.full;
         size_t n = x.n - (x.n > 0 && keep_last && !x.full);
+        bool over = ok && n == 0;
         if (!ok) *e = fault;
+        if (ok && n && str_is(x.names[0], first))
+            ok = err_set(e, ERR_UNAVAILABLE, "object %.*s is listed after it was deleted",
+                         STR(x.names[0]));
         ok = ok && req_alive(r, e) && erase_these(ms, r, x.names, n, deleted, e);
-        bool more = x.full;
+        if (ok && n) snprintf(first, sizeof first, "%.*s", STR(x.names[0]));
         arena_release(&x.arena);
-        if (!ok || !more) return ok;
+        if (!ok || over) return ok;
     }
 }
 

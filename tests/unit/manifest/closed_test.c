@@ -152,6 +152,35 @@ static void the_closed_version_is_erased_after_all_that_it_hides(void **state)
     bench_end(&b);
 }
 
+// If an earlier version were left and the closed one gone, all that was deleted would be back.
+static void deletions_that_only_are_said_to_have_happened_erase_nothing(void **state)
+{
+    struct bench b;
+    struct manifest_tombstone t;
+    uint64_t deleted = 0;
+    (void)state;
+    bench_begin(&b);
+    add_leaf(&b, 1);
+    add_leaf(&b, 2);
+    close_it(&b, &t);
+    for (uint64_t nth = 1; nth <= memstore_count(b.store, PREFIX); nth++) {
+        err e = {0};
+        memstore_fail(b.store, MEMSTORE_DELETE, MEMSTORE_PRETENDS, nth, UINT64_MAX);
+        if (manifest_erase(b.ms, &b.r, TENANT, &deleted, &e)) fail_msg("from the %zu. on", nth);
+        assert_int_equal(e.code, ERR_UNAVAILABLE);
+        memstore_heal(b.store);
+        // What a reader finds that knows nothing has nothing.
+        struct manifests *anew = manifests_open(b.store, &b.budget, bench_wall, &e);
+        struct manifest *m = manifest_newest(anew, &b.r, TENANT, &e);
+        assert_true(m && manifest_is_closed(m));
+        manifest_unref(m);
+        manifests_close(anew);
+    }
+    assert_ok(manifest_erase(b.ms, &b.r, TENANT, &deleted, e));
+    assert_int_equal(memstore_count(b.store, PREFIX), 0);
+    bench_end(&b);
+}
+
 // `other` was idle all the while: it knows version 2 of the first tenant, and the second one's has
 // the same number.
 static void a_process_that_was_idle_reads_a_tenant_created_anew(void **state)
@@ -201,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_closed_tenant_has_nothing_and_takes_nothing),
         cmocka_unit_test(a_deletion_of_everything_until_now_closes_nothing),
         cmocka_unit_test(the_closed_version_is_erased_after_all_that_it_hides),
+        cmocka_unit_test(deletions_that_only_are_said_to_have_happened_erase_nothing),
         cmocka_unit_test(a_process_that_was_idle_reads_a_tenant_created_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
