@@ -95,6 +95,8 @@ static bool crc_of(struct copying *k, struct store *s, str name, uint64_t size, 
         if (ok) *crc = crc32c(*crc, piece, n);
     }
     mem_try_free(piece);
+    // Only of the store that is read may an object go meanwhile.
+    if (!ok && s == k->to && e->code == ERR_NOT_FOUND) e->code = ERR_UNAVAILABLE;
     return ok;
 }
 
@@ -381,7 +383,13 @@ static bool put_root(struct copying *k, const struct copy_root *r, err *e)
         cli_say(k->c, "%.*s is damaged in the copy, and is copied again", STR(r->name));
         if (!store_delete(k->to, &k->req, r->name, e)) return false;
     }
-    return store_put(k->to, &k->req, r->name, bytes, &existed, e);
+    if (!store_put(k->to, &k->req, r->name, bytes, &existed, e)) return false;
+    if (!existed) return true;
+    // In no list when the run began.
+    uint32_t crc = 0;
+    return crc_of(k, k->to, r->name, bytes.n, &crc, e) &&
+           (crc == crc32c(0, bytes.p, bytes.n) ||
+            err_set(e, ERR_DATA_LOSS, "%.*s is there already, and reads otherwise", STR(r->name)));
 }
 
 static bool put_roots(struct copying *k, bool fresh, err *e)
