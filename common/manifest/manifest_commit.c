@@ -459,15 +459,16 @@ static bool run_change(struct work *w, struct manifest **now, err *e)
 }
 
 // All attempts, with one nonce; the new version is counted against `memory`. This is where aborted
-// of a store becomes unavailable, and so does a lack of memory after a root was sent: the caller of
-// this function takes resource_exhausted as leave to begin anew with more room.
+// and out_of_range (a page or root is too large for the store) become unavailable, as callers have
+// other meanings for these, and so does a lack of memory after a root was sent: the caller of this
+// function takes resource_exhausted as leave to begin anew with more room.
 static bool apply(const struct work *what, struct mem_budget *memory, struct manifest **now, err *e)
 {
     struct work w = *what;
     w.memory = memory;
     bool ok = work_begin(&w, e) && run_change(&w, now, e);
     assert(!w.unknown || !w.refused);
-    bool untold = !ok && !w.refused && e->code == ERR_ABORTED;
+    bool untold = !ok && !w.refused && (e->code == ERR_ABORTED || e->code == ERR_OUT_OF_RANGE);
     if (untold || (w.unknown && e->code == ERR_RESOURCE_EXHAUSTED)) e->code = ERR_UNAVAILABLE;
     work_end(&w);
     return ok;

@@ -94,17 +94,18 @@ static bool op_end(struct seat_store *m, struct memstore_event *ev, bool ok)
 
 static bool fails(const struct memstore_event *ev, enum memstore_fault what, err *e)
 {
-    enum err_code code = what == MEMSTORE_ABORTS    ? ERR_ABORTED
-                         : what == MEMSTORE_EXPIRES ? ERR_DEADLINE_EXCEEDED
-                         : what == MEMSTORE_FORGETS ? ERR_NOT_FOUND
-                                                    : ERR_UNAVAILABLE;
+    enum err_code code = what == MEMSTORE_ABORTS      ? ERR_ABORTED
+                         : what == MEMSTORE_EXPIRES   ? ERR_DEADLINE_EXCEEDED
+                         : what == MEMSTORE_FORGETS   ? ERR_NOT_FOUND
+                         : what == MEMSTORE_TOO_LARGE ? ERR_OUT_OF_RANGE
+                                                      : ERR_UNAVAILABLE;
     return err_set(e, code, "object %.*s: the walk wants it to fail", STR(ev->name));
 }
 
-// Is it not carried out? FORGETS is for reads only.
+// Is it not carried out? FORGETS is for reads only, TOO_LARGE for creations.
 static bool stops(enum memstore_fault what)
 {
-    return what == MEMSTORE_FAILS || what == MEMSTORE_FORGETS;
+    return what == MEMSTORE_FAILS || what == MEMSTORE_FORGETS || what == MEMSTORE_TOO_LARGE;
 }
 
 // What came of an operation that was carried out, and what is reported.

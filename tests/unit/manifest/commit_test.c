@@ -356,18 +356,21 @@ static void a_store_that_stays_away_is_told(void **state)
     struct bench b;
     err e = {0};
     (void)state;
-    bench_begin(&b);
-    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
-    memstore_fail(b.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 2, UINT64_MAX);  // after the block
-    assert_false(bench_add(&b, &leaf, 1, &e));
-    assert_int_equal(e.code, ERR_UNAVAILABLE);
-    memstore_heal(b.store);
-    memstore_fail(b.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 2, UINT64_MAX);  // after the page
-    struct manifest_change c = {.add = &leaf, .add_count = 1};
-    expect(&b, &c, ERR_UNAVAILABLE, "manifest root");
-    memstore_heal(b.store);
-    expect(&b, &c, ERR_OK, "");
-    bench_end(&b);
+    for (int large = 0; large < 2; large++) {  // it is away, or takes no object of this size
+        enum memstore_fault fault = large ? MEMSTORE_TOO_LARGE : MEMSTORE_FAILS;
+        bench_begin(&b);
+        struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+        memstore_fail(b.store, MEMSTORE_CREATE, fault, 2, UINT64_MAX);  // after the block
+        assert_false(bench_add(&b, &leaf, 1, &e));
+        assert_int_equal(e.code, ERR_UNAVAILABLE);
+        memstore_heal(b.store);
+        memstore_fail(b.store, MEMSTORE_CREATE, fault, 2, UINT64_MAX);  // after the page
+        struct manifest_change c = {.add = &leaf, .add_count = 1};
+        expect(&b, &c, ERR_UNAVAILABLE, "manifest root");
+        memstore_heal(b.store);
+        expect(&b, &c, ERR_OK, "");
+        bench_end(&b);
+    }
 }
 
 // Another writer's version between our reading and our root.
