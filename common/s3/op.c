@@ -291,11 +291,21 @@ static bool sleep_for(const struct req *r, uint64_t ns, err *e)
     return true;
 }
 
-static void run_round(struct s3 *s, struct req *r, struct s3_op **v, size_t n)
+// One try of each. How many are not over, which come first then; *at_once: none of them waits for a
+// pause.
+static size_t run_round(struct s3 *s, struct req *r, struct s3_op **v, size_t n, bool *at_once)
 {
+    size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         (void)!start(s, r, v[i]);
     s3_await(s, r, v, n);
+    *at_once = true;
+    for (size_t i = 0; i < n; i++) {
+        if (conclude(s, r, v[i])) continue;
+        *at_once = *at_once && v[i]->at_once;
+        v[kept++] = v[i];
+    }
+    return kept;
 }
 
 void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
@@ -313,15 +323,7 @@ void s3_run(struct s3 *s, struct req *r, struct s3_op *v, size_t n)
                     if (round[i]->fault.code == ERR_OK) round[i]->fault = late;
                 break;
             }
-            run_round(s, r, round, left);
-            size_t kept = 0;
-            at_once = true;
-            for (size_t i = 0; i < left; i++) {
-                if (conclude(s, r, round[i])) continue;
-                at_once = at_once && round[i]->at_once;
-                round[kept++] = round[i];
-            }
-            left = kept;
+            left = run_round(s, r, round, left, &at_once);
         }
     }
 }

@@ -358,9 +358,14 @@ static size_t copy_page(struct memstore *m, str prefix, str after, struct seen *
     return n;
 }
 
-// *ends: the list is over with this page, whatever else there is.
-static bool list_page(struct memstore *m, struct req *r, str prefix, str after, struct seen *page,
-                      size_t *n, bool *ends, err *e)
+struct seen_page {
+    struct seen *v;
+    size_t n;
+    bool ends;  // the list is over with it, whatever else there is
+};
+
+static bool list_page(struct memstore *m, struct req *r, str prefix, str after, struct seen_page *p,
+                      err *e)
 {
     struct memstore_event ev = event(m, r, MEMSTORE_LIST, prefix);
     take_turns(m, 1);
@@ -368,13 +373,13 @@ static bool list_page(struct memstore *m, struct req *r, str prefix, str after, 
     bool ok = alive(r, e);
     if (ok && is_refused(what)) ok = fails(&ev, what, e);
     if (ok) {
-        *n = what == MEMSTORE_OLD ? copy_old_page(m, prefix, after, page)
-                                  : copy_page(m, prefix, after, page);
-        *ends = *n < m->page || what == MEMSTORE_ENDS;
-        for (size_t i = *n; what == MEMSTORE_ENDS && i > (*n + 1) / 2; i--)
-            free(page[i - 1].name);
-        if (what == MEMSTORE_ENDS) *n = (*n + 1) / 2;
-        ev.bytes = *n;
+        size_t n = what == MEMSTORE_OLD ? copy_old_page(m, prefix, after, p->v)
+                                        : copy_page(m, prefix, after, p->v);
+        p->n = what == MEMSTORE_ENDS ? (n + 1) / 2 : n;
+        p->ends = n < m->page || p->n < n;
+        while (n > p->n)
+            free(p->v[--n].name);
+        ev.bytes = n;
         ev.done = true;
         if (lands(what)) ok = fails(&ev, what, e);
     }
@@ -385,24 +390,22 @@ static bool memory_list(struct store *s, struct req *r, str prefix, str after, s
                         void *arg, err *e)
 {
     struct memstore *m = memstore_of(s);
-    struct seen *page = must(calloc(m->page, sizeof *page));
+    struct seen_page p = {.v = must(calloc(m->page, sizeof *p.v))};
     char last[STORE_NAME_MAX];
     bool ok = true;
-    for (bool more = true; ok && more;) {
-        size_t n = 0;
-        bool ends = true;
-        ok = list_page(m, r, prefix, after, page, &n, &ends, e);
-        more = !ends;
-        for (size_t i = 0; i < n; i++) {
-            ok = ok && fn(arg, str_make(page[i].name, page[i].n), page[i].size, e);
-            if (i + 1 == n) {
-                memcpy(last, page[i].name, page[i].n);
-                after = str_make(last, page[i].n);
+    for (p.ends = false; ok && !p.ends;) {
+        p.n = 0;
+        ok = list_page(m, r, prefix, after, &p, e);
+        for (size_t i = 0; i < p.n; i++) {
+            ok = ok && fn(arg, str_make(p.v[i].name, p.v[i].n), p.v[i].size, e);
+            if (i + 1 == p.n) {
+                memcpy(last, p.v[i].name, p.v[i].n);
+                after = str_make(last, p.v[i].n);
             }
-            free(page[i].name);
+            free(p.v[i].name);
         }
     }
-    free(page);
+    free(p.v);
     return ok;
 }
 
