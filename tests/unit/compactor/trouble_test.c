@@ -111,6 +111,39 @@ static void any_operation_of_the_store_may_fail(void **state)
     }
 }
 
+static bool takes_nothing(struct store_upload *u, str bytes, err *e)
+{
+    (void)u;
+    (void)bytes;
+    return err_set(e, ERR_OUT_OF_RANGE, "the test's object is too large for the store");
+}
+
+// No sum is: then a service would lose its sums, and be told to send other values.
+static void a_block_that_is_too_large_for_the_store_is_no_sum_that_is_too_large(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 13);
+    fill(&w);
+    const struct store_kind *kind = w.store->kind;
+    struct store_kind narrow = *kind;
+    narrow.write = takes_nothing;
+    for (int level = 0; level < 2; level++) {  // leaves, hours
+        w.may_fail = true;
+        w.failed = 0;
+        w.store->kind = &narrow;
+        (void)work_once(&w);
+        w.store->kind = kind;
+        assert_true(w.failed > 0);
+        assert_int_equal(w.fault.code, ERR_UNAVAILABLE);
+        w.may_fail = false;
+        assert_true(work_once(&w) > 0);
+    }
+    work_until_done(&w);
+    check_levels(&w);
+    world_release(&w);
+}
+
 static enum memstore_fault slow(void *arg, const struct memstore_event *ev)
 {
     (void)arg;
@@ -268,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_operation_of_the_store_may_fail),
+        cmocka_unit_test(a_block_that_is_too_large_for_the_store_is_no_sum_that_is_too_large),
         cmocka_unit_test(a_slow_store_costs_time_only),
         cmocka_unit_test(a_root_that_landed_untold_keeps_its_blocks),
         cmocka_unit_test(two_compactors_absorb_each_segment_once),
