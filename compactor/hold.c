@@ -7,7 +7,7 @@
 //     hold_may_go    the next plan asks whether the wish for a leaf was granted
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
-#include "manifest/stream.h"
+#include "manifest/registry.h"
 #include "service/notice.h"
 #include "service/process.h"
 #include "sys/clock.h"
@@ -59,7 +59,7 @@ static bool list_streams(struct worker *me, err *e)
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, LIST_NS);
     worker_set_req(me, &r);
     // Only one worker lists at a time (watch.listing), so nobody else changes w->streams.
-    bool ok = registered_read(w->process->store, &r, &w->memory, &w->streams, &list, e);
+    bool ok = registry_read(w->registry, &r, &w->memory, &list, e);
     worker_set_req(me, NULL);
     id128 *v = ok ? ARENA_ARRAY(&r.arena, id128, list.n + 1) : NULL;
     if (ok && !v) ok = arena_fail(&r.arena, e);

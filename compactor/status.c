@@ -3,6 +3,7 @@
 // status.c - what the compactor has done and has to do, as JSON, for people, tests and the page.
 #include "codec/json.h"
 #include "compactor/work_int.h"
+#include "manifest/registry.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -209,6 +210,9 @@ void work_print_json(struct work *w, struct buf *out)
     buf_printf(out, "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,", n,
                n == 0 && inspected ? "true" : "false", w->manifests ? "true" : "false",
                w->worker_count);
+    if (w->registry) buf_z(out, "\"registrations\":");
+    if (w->registry) registry_print(w->registry, out);
+    if (w->registry) buf_byte(out, ',');
     put_waits(out, w);
     buf_z(out, "\"tenants\":[");
     for (size_t i = 0; i < w->tenant_count; i++) {

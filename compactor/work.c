@@ -9,6 +9,7 @@
 #include "compactor/closing.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
+#include "manifest/registry.h"
 #include "service/process.h"
 #include "sys/clock.h"
 
@@ -418,6 +419,7 @@ struct work *work_new(const struct process *process, err *e)
     watch_init(&w->watch, &w->memory);
     map_init(&w->by_name, &w->memory);
     if (!process->store) return w;
+    w->registry = registry_new(process->store, &w->memory, "compactor");
     w->scratch = scratch_folder(process->data_dir);
     w->manifests = manifests_open(process->store, process->memory, NULL, e);
     if (w->manifests) {
@@ -485,6 +487,7 @@ void work_free(struct work *w)
     map_release(&w->by_name);
     watch_release(&w->watch);
     registered_release(&w->streams);
+    registry_free(w->registry);
     mem_must_free(w->workers);
     mem_must_free(w->scratch);
     cond_release(&w->wake);

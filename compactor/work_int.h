@@ -211,6 +211,7 @@ struct ready_queue {
 struct work {
     const struct process *process;
     struct manifests *manifests;
+    struct registry *registry;  // NULL: no store
     char *scratch;
     struct mem_budget memory;  // of what is noted of tenants
     struct mem_budget plans;

@@ -5,7 +5,8 @@
 //     1. Every quarter of a minute, and until it has succeeded once: all streams are listed. Each
 //        other directory of this id is probed at its address, and becomes a notice. With the log in
 //        the store only every two minutes, as a list costs a request; and when a process is silent
-//        (streams_hurry).
+//        (streams_hurry). A registration that cannot be read stops nobody: if it is of this id,
+//        queries name its stream until somebody can read it.
 //     2. Registrations follow the log (roll_step).
 //
 // Rounds come once a second, or as often as streams may end; and when the log has begun a stream.
@@ -16,21 +17,23 @@
 #include "codec/pb.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/presence.h"
 #include "ingester/roll.h"
-#include "manifest/stream.h"
-#include "rpc/peer.h"
+#include "manifest/registry.h"
 #include "service/tenant.h"
 #include "sys/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define TICK_NS       NS_PER_S
 #define INSPECT_NS    ((uint64_t)(15 * NS_PER_S))
 #define QUIET_NS      ((uint64_t)(120 * NS_PER_S))
-#define LIMIT_NS      ((uint64_t)(5 * NS_PER_S))  // of one round
-#define PROBE_NS      ((uint64_t)NS_PER_S)
+#define LOOK_LIMIT_NS ((uint64_t)(10 * NS_PER_S))  // of step 1
+#define ROLL_LIMIT_NS ((uint64_t)(5 * NS_PER_S))   // of step 2
 #define END_NS        ((uint64_t)(5 * NS_PER_S))
+#define END_TRIES     5
 #define IDLE_NS       (3600 * NS_PER_S)
 #define WORK_MAX      ((size_t)64 << 20)
 #define AGAIN_NS      (20 * NS_PER_MS)
@@ -60,6 +63,7 @@ struct streams {
     pthread_t thread;
     int64_t boot_wall_ns;
     struct roll roll;
+    struct registry *registry;
     struct registered list;  // the thread's; others read it with the lock
     // The thread's.
     bool cleared;          // objects of former programs are gone
@@ -73,6 +77,7 @@ struct streams {
     struct cond wake;
     struct cond asked;  // the store was asked, well or not
     bool stopping;
+    struct req *looks;  // of step 1, under way; or NULL
     bool wake_now;
     bool inspect_now;
     bool tried;         // a list was tried, well or not
@@ -98,36 +103,6 @@ static uint32_t log_of(const struct ingester *in)
 }
 
 // ---- other directories of this id
-
-// Whether a process with this directory answers at the address.
-static bool is_alive(struct streams *s, str address, id128 directory, struct node_identity *who,
-                     struct arena *a)
-{
-    const struct process *p = s->in->process;
-    struct peer_call c;
-    struct req r;
-    struct buf message;
-    struct node_answer answer;
-    str bytes = {0};
-    err why = {0};
-    if (!p->client || address.n == 0) return false;
-    // A request of its own, because the caller's has the time limit of the whole round.
-    buf_init(&message, NULL, NODE_MESSAGE_MAX);
-    req_init(&r, RANK_DUTY, NULL, WORK_MAX, PROBE_NS);
-    node_put_probe(me(s), &message);
-    peer_start(p->client, &r, &c, address, NODE_PROBE, buf_view(&message), RANK_INGESTER,
-               NODE_MESSAGE_MAX);
-    bool ok = call_wait(&r, &c.http.call, &why) && peer_answer(&c, &bytes, &why) &&
-              node_read_answer(arena_str(a, bytes), &answer, &why);
-    // arena_str copied what the answer lends: it goes with the call.
-    peer_release(&c);
-    req_release(&r);
-    buf_release(&message);
-    if (!ok || !id128_eq(answer.node.directory, directory)) return false;
-    // Another process may have that address by now.
-    *who = answer.node;
-    return true;
-}
 
 static void describe(const struct streams *s, bool alive, struct lost *l)
 {
@@ -160,14 +135,12 @@ static int64_t took_until(const struct streams *s, const struct lost *l, bool al
     return l->newest_ns < own_ns ? own_ns : s->boot_wall_ns;
 }
 
-static void judge(struct streams *s, struct arena *a, struct lost *l)
+static void judge(struct streams *s, struct lost *l, const struct presence *seen)
 {
-    struct node_identity who;
-    bool alive = is_alive(s, l->address, l->directory, &who, a);
-    assert(!id128_eq(l->directory, me(s)->directory));
-    l->until_ns = took_until(s, l, alive);
-    describe(s, alive, l);
-    if (alive) node_tell_twin(s->in->process, &who);
+    assert(!id128_eq(l->directory, me(s)->directory) && id128_eq(l->directory, seen->directory));
+    l->until_ns = took_until(s, l, seen->there);
+    describe(s, seen->there, l);
+    if (seen->there) node_tell_twin(s->in->process, &seen->who);
     tell(s, l);
     l->address = (str){0};
 }
@@ -238,17 +211,22 @@ static bool is_other(const struct streams *s, const struct registered_stream *o)
     return str_eq(o->node, me(s)->node) && !id128_eq(o->directory, me(s)->directory);
 }
 
-// Takes out directories whose logs are in the store and that no process has: their streams are
-// adopted (adopt.h).
-static size_t keep_lost(struct streams *s, struct arena *a, struct lost *v, size_t n)
+// Looks which of them are in use, and takes out those whose logs are in the store and that no
+// process has: their streams are adopted (adopt.h). NULL: there is no memory.
+static struct presence *keep_lost(struct streams *s, struct arena *a, struct lost *v, size_t *n)
 {
     size_t kept = 0;
-    struct node_identity who;
-    for (size_t i = 0; i < n; i++) {
-        if (v[i].in_store && !is_alive(s, v[i].address, v[i].directory, &who, a)) continue;
+    struct presence *seen = ARENA_ARRAY(a, struct presence, *n + 1);
+    for (size_t i = 0; seen && i < *n; i++)
+        seen[i] = (struct presence){.address = v[i].address, .directory = v[i].directory};
+    if (seen) presence_ask(s->in->process, a, seen, *n);
+    for (size_t i = 0; seen && i < *n; i++) {
+        if (v[i].in_store && !seen[i].there) continue;
+        seen[kept] = seen[i];
         v[kept++] = v[i];
     }
-    return kept;
+    *n = kept;
+    return seen;
 }
 
 // An ingester with its log on disk does not read those in the store.
@@ -269,12 +247,31 @@ static void tell_left(const struct streams *s, const struct registered *list)
                  n);
 }
 
-static bool list(struct streams *s, struct req *r, bool *done, err *e)
+static void tell_unread(const struct streams *s, const struct registered *list)
+{
+    struct notices *notices = s->in->process->notices;
+    const struct registered_stream *first = NULL;
+    char ulid[ULID_TEXT];
+    for (size_t i = 0; i < list->n && !first; i++)
+        if (list->v[i].node.n == 0) first = &list->v[i];
+    if (!first || list->untried) {  // else the next round reads on
+        if (!first) notice_end(notices, "stream.unread", me(s)->node);
+        return;
+    }
+    ulid_print(first->stream, ulid);
+    notice_raise(notices, "stream.unread", me(s)->node, NOTICE_FOREVER,
+                 "%zu of %zu registrations of streams cannot be read, the first is that of %s: "
+                 "%.*s; nobody knows whose these streams are, so answers name them; look at the "
+                 "store",
+                 list->unread, list->n, ulid, STR(first->why));
+}
+
+// Reads the list, and keeps it.
+static bool read_list(struct streams *s, struct req *r, err *e)
 {
     struct registered list;
-    size_t n = 0;
     if (FAULT_ERRNO("manifest.streams")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
-    if (!registered_read(store_of(s), r, NULL, &s->list, &list, e)) {
+    if (!registry_read(s->registry, r, NULL, &list, e)) {
         registered_release(&list);
         return false;
     }
@@ -284,24 +281,33 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
     lock_give(&s->lock);
     registered_release(&former);
     tell_left(s, &s->list);
+    tell_unread(s, &s->list);
+    return true;
+}
+
+static bool list(struct streams *s, struct req *r, bool *done, err *e)
+{
+    size_t n = 0;
+    if (!read_list(s, r, e)) return false;
     // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
     if (!roll_saw(&s->roll, &s->list, e)) return false;
-    for (size_t i = 0; i < list.n; i++) {
-        const struct registered_stream *o = &list.v[i];
+    for (size_t i = 0; i < s->list.n; i++) {
+        const struct registered_stream *o = &s->list.v[i];
         if (!is_other(s, o)) continue;
         join(lost, &n, o);
         s->after_ns = MAX(s->after_ns, o->made_ns);
     }
-    n = keep_lost(s, &r->arena, lost, n);
+    const struct presence *seen = keep_lost(s, &r->arena, lost, &n);
+    if (!seen) return arena_fail(&r->arena, e);
     for (size_t i = 0; i < n; i++)
         meet(s, &lost[i]);
     // Told only once it is in the store that this directory is in use after the other one.
     *done = n == 0 || roll_newest_ns(&s->roll) > s->met_ns;
     if (!*done) return true;
     for (size_t i = 0; i < n; i++)
-        judge(s, &r->arena, &lost[i]);
+        judge(s, &lost[i], &seen[i]);
     // Built aside and swapped in: answers see the former list until the new one is complete.
     replace(s, lost, n);
     return true;
@@ -328,7 +334,8 @@ static bool inspect(struct streams *s, struct req *r, err *e)
     if (!closings_refresh(s->in->closings, r, e)) return false;
     if (!done && !list(s, r, &done, e)) return false;
     if (!clear_former(s, r, e)) return false;
-    if (!done) return true;
+    // What there was no time to read is read in the next round.
+    if (!done || s->list.untried) return true;
     s->next_inspect_mono_ns = now + INSPECT_NS;
     // Where logs are in the store no list is needed while all answer (streams_hurry).
     if (now >= s->next_list_mono_ns)
@@ -349,21 +356,43 @@ static struct roll_settings settings(const struct streams *s)
                                   .after_ns = s->after_ns};
 }
 
+// Step 1, within its own time limit: whatever it takes, there is time to register a stream.
+static bool look(struct streams *s, err *e)
+{
+    struct req r;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, LOOK_LIMIT_NS);
+    lock_take(&s->lock);
+    s->looks = &r;
+    if (s->stopping) atomic_store(&r.canceled, true);
+    lock_give(&s->lock);
+    bool ok = inspect(s, &r, e);
+    lock_take(&s->lock);
+    s->looks = NULL;
+    lock_give(&s->lock);
+    req_release(&r);
+    return ok;
+}
+
+static bool follow_log(struct streams *s, int64_t *soon_ns, err *e)
+{
+    struct req r;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROLL_LIMIT_NS);
+    // Before anything is acknowledged in a stream of this process.
+    bool ok = known_ids_settle(&s->in->known_ids, store_of(s), &r, &s->list, me(s), e);
+    const struct roll_settings t = settings(s);
+    ok = ok && roll_step(&s->roll, &r, &t, soon_ns, e);
+    req_release(&r);
+    return ok;
+}
+
 // Returns when the next round is due.
 static uint64_t go_round(struct streams *s)
 {
-    struct req r;
     err e = {0};
     int64_t soon_ns = INT64_MAX;
-    req_init(&r, RANK_DUTY, NULL, WORK_MAX, LIMIT_NS);
-    bool ok = inspect(s, &r, &e);
-    const struct roll_settings t = settings(s);
-    bool listed = ok;
-    // Before anything is acknowledged in a stream of this process.
-    ok = ok && known_ids_settle(&s->in->known_ids, store_of(s), &r, &s->list, me(s), &e);
+    bool listed = look(s, &e);
     // Not before the first list: what it has of an earlier process would be taken for new.
-    ok = ok && roll_step(&s->roll, &r, &t, &soon_ns, &e);
-    req_release(&r);
+    bool ok = listed && follow_log(s, &soon_ns, &e);
     bool opened = wal_state(s->in->wal) == WAL_OPEN;
     lock_take(&s->lock);
     s->tried |= s->listed || !ok;
@@ -380,7 +409,7 @@ static uint64_t go_round(struct streams *s)
                      "store%s: %s",
                      roll_is_open(&s->roll) ? "" : ", and pushes wait until they are", e.msg);
     }
-    int64_t pause = MIN(TICK_NS, t.stream_age_ns);
+    int64_t pause = MIN(TICK_NS, ingester_settings(s->in)->stream_age);
     if (s->next_inspect_mono_ns == 0) pause = MIN(pause, AGAIN_NS);
     return clock_mono_ns() + (uint64_t)(ok ? MIN(pause, MAX(soon_ns, 0)) : TICK_NS);
 }
@@ -410,6 +439,7 @@ static void release(struct streams *s)
     lock_release(&s->lock);
     roll_release(&s->roll);
     registered_release(&s->list);
+    registry_free(s->registry);
     mem_must_free(s->lost);
     mem_must_free(s);
 }
@@ -423,6 +453,7 @@ bool streams_start(struct ingester *in, struct streams **out, err *e)
     s->in = in;
     s->boot_wall_ns = clock_wall_ns();
     s->lost = mem_must(LOST_MAX * sizeof *s->lost);
+    s->registry = registry_new(p->store, p->memory, "ingester");
     const struct registered_stream own = {.node = me(s)->node,
                                           .boot = me(s)->boot,
                                           .address = me(s)->address,
@@ -449,13 +480,21 @@ void streams_drain(struct streams *s)
     char text[LOG_QUOTE_MAX];
     lock_take(&s->lock);
     s->stopping = true;
+    if (s->looks) atomic_store(&s->looks->canceled, true);
     cond_wake_all(&s->wake);
     cond_wake_all(&s->asked);
     lock_give(&s->lock);
     thread_join(s->thread);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
+    // Nobody looks after this, so what had no effect is done again.
+    bool ok = roll_end(&s->roll, &r, &e);
+    for (int i = 1; !ok && i < END_TRIES; i++) {
+        usleep((useconds_t)(AGAIN_NS / 1000));
+        e = (err){0};
+        ok = roll_end(&s->roll, &r, &e);
+    }
     // One that stays has nothing in it; the next process with this directory takes it back.
-    if (!roll_end(&s->roll, &r, &e)) {
+    if (!ok) {
         log_warn(NULL, "stream.stays_registered", "why=%s do=\"%s\"",
                  log_quote(text, str_of(e.msg)),
                  "nothing, if this data directory is used again; else flametree stream forget");
@@ -583,6 +622,8 @@ static void put_registration(struct streams *s, const struct registered_stream *
     buf_printf(out, ",\"log\":\"%s\"", stream_log_name(o->log));
     put_time(out, "made", o->made_ns);
     put_time(out, "rows_from", o->rows_from_ns);
+    if (o->why.n) buf_z(out, ",\"unread\":");
+    if (o->why.n) json_put_string(out, o->why);
     if (mine && mine->open) state = "open";
     if (mine && mine->planned) state = "next";
     if (mine && mine->oldest_ns) put_time(out, "oldest", mine->oldest_ns);
@@ -597,7 +638,7 @@ bool streams_print(struct streams *s, struct req *r, struct buf *out, err *e)
     size_t n = wal_serves(s->in->wal, NULL, 0) + 8;  // some may begin between the two calls
     struct wal_served *v = ARENA_ARRAY(&r->arena, struct wal_served, n);
     if (!v) return arena_fail(&r->arena, e);
-    bool ok = registered_read(store_of(s), r, r->arena.budget, NULL, &list, e);
+    bool ok = registry_read(s->registry, r, r->arena.budget, &list, e);
     size_t served = wal_serves(s->in->wal, v, n);
     if (served > n) served = 0;
     buf_z(out, "{\"streams\":[");
@@ -666,10 +707,11 @@ static str address_of(const struct registered *list, const struct registered_str
 static bool is_used(struct streams *s, struct req *r, const struct registered *list,
                     const struct registered_stream *o)
 {
-    struct node_identity who;
+    struct presence at = {.address = address_of(list, o), .directory = o->directory};
     if (o->node.n == 0) return false;
-    return id128_eq(o->directory, me(s)->directory) ||
-           is_alive(s, address_of(list, o), o->directory, &who, &r->arena);
+    if (id128_eq(o->directory, me(s)->directory)) return true;
+    presence_ask(s->in->process, &r->arena, &at, 1);
+    return at.there;
 }
 
 static bool forget_one(struct streams *s, struct req *r, const struct registered_stream *o, err *e)
@@ -691,6 +733,12 @@ static bool forget_all(struct streams *s, struct req *r, const struct registered
     for (size_t i = 0; i < list->n; i++) {
         const struct registered_stream *o = &list->v[i];
         if (!is_meant(what, o)) continue;
+        if (o->fault && o->fault != ERR_DATA_LOSS) {
+            return err_set(e, ERR_UNAVAILABLE,
+                           "its registration cannot be read, so nobody knows whether a process "
+                           "answers for it: %.*s",
+                           STR(o->why));
+        }
         bool used = is_used(s, r, list, o);
         // Without a directory all of the node's are meant that no process has.
         if (used && !what->directory && !what->stream) continue;
@@ -713,7 +761,7 @@ bool streams_forget(struct streams *s, struct req *r, const struct forget *what,
 {
     struct registered list;
     *n = 0;
-    bool ok = registered_read(store_of(s), r, r->arena.budget, NULL, &list, e) &&
+    bool ok = registry_read(s->registry, r, r->arena.budget, &list, e) &&
               forget_all(s, r, &list, what, n, e);
     registered_release(&list);
     // So that answers soon stop to mention what was forgotten.

@@ -82,9 +82,17 @@ bool manifest_close(struct manifests *ms, struct req *r, str tenant, struct mani
                                       .begun_ns = ms->wall_ns()};
     bool ok = true;
     if (!manifest_is_closed(m)) {
+        err why = {0};
         manifest_unref(m);
         m = NULL;
-        ok = manifest_commit(ms, r, tenant, &c, &m, e);
+        ok = manifest_commit(ms, r, tenant, &c, &m, &why);
+        // Another process was quicker: then its version is the closed one.
+        if (!ok && why.code == ERR_FAILED_PRECONDITION) {
+            m = manifest_newest(ms, r, tenant, e);
+            if (!m) return false;
+            ok = manifest_is_closed(m);
+        }
+        if (!ok) *e = why;
     }
     ok = ok && find_closing(r, m, out, e);
     manifest_unref(m);

@@ -29,13 +29,16 @@ const char *stream_log_name(uint32_t log);  // "local", "object", "other"
 
 struct registered_stream {
     id128 stream;
-    str node;              // member id; empty: the object cannot be read
-    id128 boot;            // of the process that registered it
-    str address;           // of its internal listener
-    id128 directory;       // its data directory, which a local log is in
-    uint32_t log;          // enum stream_log, or what a newer program has
-    int64_t made_ns;       // wall clock of the registration
-    int64_t rows_from_ns;  // no profile in it is older; 0: not known
+    str node;                // member id; empty: the object could not be read, `why` says why
+    id128 boot;              // of the process that registered it
+    str address;             // of its internal listener
+    id128 directory;         // its data directory, which a local log is in
+    uint32_t log;            // enum stream_log, or what a newer program has
+    int64_t made_ns;         // wall clock of the registration
+    int64_t rows_from_ns;    // no profile in it is older; 0: not known
+    enum err_code fault;     // of reading it; data_loss: its bytes are none of this program's
+    str why;                 // the same in words
+    uint64_t again_mono_ns;  // it was read in vain, next then; 0: there was no time to read it
 };
 
 // An answer goes by a list of streams that began so long before the query at the earliest. So a
@@ -45,6 +48,9 @@ struct registered_stream {
 // *existed: it was registered before, maybe with other values, which stay as they were.
 bool stream_register(struct store *s, struct req *r, const struct registered_stream *v,
                      bool *existed, err *e) MUST_CHECK;
+
+// A deletion has no proof of its own, so a LIST confirms it; unavailable if that still has the
+// registration: call it again.
 bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e) MUST_CHECK;
 
 // Deletes what programs before had of a node, under v1/nodes/ingester/<node>/.
@@ -59,13 +65,27 @@ struct registered {
     struct arena arena;  // of the rest
     struct registered_stream *v;
     size_t n;
+    size_t unread;   // of them those whose object could not be read,
+    size_t untried;  // and of these those for which the request had no time
 };
 
-// Lists the streams, and reads those that `before` (or NULL) does not have. An object that cannot
-// be decoded counts as well: it is certain that a stream was registered. The memory is `memory`'s
-// until registered_release, also after a failure.
+// Lists the streams, and reads those that `before` (or NULL) has not read, many at once. It fails
+// only if the store does not list them, or for lack of memory:
+//
+//     an object cannot be read or     it counts as a stream of an unknown node: it is certain that
+//     decoded, or time is over        it was registered. A later call reads it again, after a
+//                                     second, or ten times as long as the read took
+//     one is not there                it was unregistered meanwhile if a second LIST lacks it, too;
+//                                     else it cannot be read
+//
+// An object that hangs holds up the others for three seconds, or for half of the request's time.
+// The memory is `memory`'s until registered_release, also after a failure. A process reads through
+// a registry (registry.h), which keeps what was read.
 bool registered_read(struct store *s, struct req *r, struct mem_budget *memory,
                      const struct registered *before, struct registered *out, err *e) MUST_CHECK;
 void registered_release(struct registered *v);  // also a zero value
 
 const struct registered_stream *registered_find(const struct registered *v, id128 stream);
+
+// A copy whose memory is the arena's.
+struct registered_stream registered_copy(struct arena *a, const struct registered_stream *v);

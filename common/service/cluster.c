@@ -5,7 +5,7 @@
 // or as JSON.
 #include "codec/json.h"
 #include "codec/url.h"
-#include "manifest/stream.h"
+#include "manifest/registry.h"
 #include "service/html.h"
 #include "service/program.h"
 
@@ -40,10 +40,10 @@ struct view {
 static void look_at_streams(struct view *v)
 {
     struct req r;
-    if (!v->p->process.store) return;
+    if (!v->p->registry) return;
     req_init(&r, RANK_PUBLIC, NULL, STREAMS_WORK, STREAMS_NS);
-    v->has_streams = registered_read(v->p->process.store, &r, v->a->budget, NULL, &v->streams,
-                                     &v->streams_fault);
+    v->has_streams =
+        registry_read(v->p->registry, &r, v->a->budget, &v->streams, &v->streams_fault);
     req_release(&r);
 }
 
@@ -91,6 +91,7 @@ static const char *state_of_name(const struct discover_name *n)
 static const char *owner_of(const struct view *v, const struct registered_stream *s)
 {
     const char *state = "in no list";
+    if (s->node.n == 0) return "not known";
     if (id128_eq(s->boot, v->p->identity.boot)) return "this node";
     for (size_t i = 0; i < v->member_count; i++) {
         const struct member_facts *f = &v->members[i];
@@ -281,6 +282,7 @@ static void json_streams(const struct view *v)
         json_id(v->out, "directory", s->directory);
         json_wall(v, "made", s->made_ns);
         json_wall(v, "rows_from", s->rows_from_ns);
+        if (s->node.n == 0) json_text(v->out, "unread", s->why);
         buf_byte(v->out, '}');
     }
     buf_byte(v->out, ']');
@@ -301,6 +303,10 @@ static void put_json(const struct view *v)
     }
     buf_byte(v->out, ']');
     json_streams(v);
+    if (v->p->registry) {
+        put_key(v->out, "registrations");
+        registry_print(v->p->registry, v->out);
+    }
     json_backlog(v);
     buf_z(v->out, "}\n");
 }
@@ -502,7 +508,7 @@ static void put_stream(const struct view *v, const struct registered_stream *s)
     buf_printf(v->out, "<tr><td>%s<td>", ulid);
     html_text(v->out, s->node);
     buf_z(v->out, "<br><small>");
-    html_text(v->out, s->address);
+    html_text(v->out, s->node.n ? s->address : s->why);
     buf_printf(v->out, "</small><td class=\"%s\">%s<td>%s<td>%s", well ? "well" : "ill", owner,
                stream_log_name(s->log), clock_text(time, s->made_ns));
     buf_printf(v->out, "<td>%s\n", s->rows_from_ns ? clock_text(time, s->rows_from_ns) : "");
@@ -519,10 +525,11 @@ static void put_streams(const struct view *v)
         return;
     }
     buf_printf(v->out,
-               "<p>%zu registered in the store. Answers need the profiles of each.\n"
+               "<p>%zu registered in the store, %zu of these registrations cannot be read. Answers "
+               "need the profiles of each.\n"
                "<table><tr><th>stream<th>ingester<th>process<th>log<th>registered"
                "<th>profiles from\n",
-               v->streams.n);
+               v->streams.n, v->streams.unread);
     for (size_t i = 0; i < v->streams.n; i++)
         put_stream(v, &v->streams.v[i]);
     buf_z(v->out, "</table>\n");

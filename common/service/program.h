@@ -105,6 +105,7 @@ struct program {
     struct unit units[SERVICES_MAX];
     size_t unit_count;
     struct process process;
+    struct registry *registry;  // for the page; NULL: there is no store
 
     _Atomic enum program_state state;
     struct lock lock;

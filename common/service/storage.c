@@ -7,6 +7,7 @@
 #include "azure/azure.h"
 #include "base/ulid.h"
 #include "manifest/manifest.h"
+#include "manifest/registry.h"
 #include "s3/s3.h"
 #include "service/process.h"
 #include "service/program.h"
@@ -356,12 +357,15 @@ bool storage_open(struct program *p, err *e)
     if (!p->process.store || (is_bucket(&c) && !ask_access(p, &c, e))) return false;
     // Tried first: a claim in a store that breaks its promises could be one of two.
     bool ok = try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
+    p->registry = registry_new(p->process.store, &p->memory, "page");
     (void)node_cluster(p, &p->identity.cluster);
     return ok;
 }
 
 void storage_close(struct program *p)
 {
+    registry_free(p->registry);
+    p->registry = NULL;
     store_close(p->process.store);
     p->process.store = NULL;
     process_unwatch_budget(&p->storage);

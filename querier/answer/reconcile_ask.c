@@ -127,10 +127,15 @@ static bool name_away(struct reconciling *s, const struct registered_stream *con
 
 static bool name_unserved(struct reconciling *s, const struct registered_stream *o, err *e)
 {
-    static const err why = {ERR_UNAVAILABLE,
-                            "it is registered in the store and nobody answered for it"};
+    err why = {ERR_UNAVAILABLE, "it is registered in the store and nobody answered for it"};
     struct answer *a = s->a;
     char ulid[ULID_TEXT];
+    if (o->why.n) {
+        err_set(&why, ERR_UNAVAILABLE,
+                "nobody answered for it, and whose it is is not known: its registration cannot be "
+                "read: %.*s",
+                STR(o->why));
+    }
     streams_waited(a->querier->streams, o->stream);
     if (o->node.n && fetch_lacks(&a->fetched, o->node)) return true;  // its ingester says it all
     ulid_print(o->stream, ulid);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// streams.c - a list is immutable once it is there, and counts its users. The newest one is kept;
-// the next one takes from it what is known of a stream. Its streams that nobody answers for are in
-// a table beside it (missed.h).
+// streams.c - a list is immutable once it is there, and counts its users. The newest one is kept.
+// Its streams that nobody answers for are in a table beside it (missed.h).
 #include "querier/head/streams.h"
 
 #include "base/ulid.h"
+#include "manifest/registry.h"
 #include "querier/head/missed.h"
 #include "querier/metrics.h"
 #include "sys/clock.h"
@@ -29,7 +29,7 @@ struct listed {
 };
 
 struct streams {
-    struct store *store;
+    struct registry *registry;
     struct mem_budget *memory;
     struct lock lock;  // of the rest
     struct cond ended;
@@ -45,7 +45,7 @@ struct streams {
 struct streams *streams_new(struct store *s, struct mem_budget *memory)
 {
     struct streams *h = mem_must(sizeof *h);
-    h->store = s;
+    h->registry = registry_new(s, memory, "querier");
     h->memory = memory;
     missed_init(&h->missed);
     h->lost_after_ns = INT64_MAX;
@@ -86,13 +86,26 @@ void streams_free(struct streams *s)
     if (s->newest) give(s->newest);
     cond_release(&s->ended);
     lock_release(&s->lock);
+    registry_free(s->registry);
     missed_release(&s->missed);
     mem_must_free(s->path);
     mem_must_free(s);
 }
 
-// Lists; the caller has set `listing`. `before` is the newest list, held for the caller, or NULL.
-static bool list(struct streams *s, struct req *r, struct listed *before, err *e)
+// A list for which the asker had too little time is of no use to others: they would miss streams of
+// which nothing is wrong. What was read of it is there for the next one.
+static bool read_list(struct streams *s, struct req *r, struct registered *out, err *e)
+{
+    if (!registry_read(s->registry, r, s->memory, out, e)) return false;
+    if (out->untried == 0) return true;
+    if (!req_alive(r, e)) return false;
+    return err_set(e, ERR_DEADLINE_EXCEEDED,
+                   "list of registered streams: there was no time to read %zu of %zu registrations",
+                   out->untried, out->n);
+}
+
+// Lists; the caller has set `listing`.
+static bool list(struct streams *s, struct req *r, err *e)
 {
     struct listed *l = mem_alloc(s->memory, sizeof *l, e);
     metric_add(&querier_stream_lists, 1);
@@ -102,10 +115,9 @@ static bool list(struct streams *s, struct req *r, struct listed *before, err *e
                              .users = 1,
                              .began_mono_ns = clock_mono_ns(),
                              .asleep_ns = asleep_ns()};
-        ok = registered_read(s->store, r, s->memory, before ? &before->list : NULL, &l->list, e);
+        ok = read_list(s, r, &l->list, e);
         if (!ok) registered_release(&l->list);
     }
-    if (before) give(before);
     lock_take(&s->lock);
     struct listed *former = ok ? s->newest : NULL;
     if (ok) s->newest = l;
@@ -146,10 +158,9 @@ bool streams_take(struct streams *s, struct req *r, uint64_t not_before,
             continue;
         }
         s->listing = true;
-        struct listed *before = hold(s);
         lock_give(&s->lock);
         // A failure is the asker's own: another one's request may have had no time left.
-        ok = list(s, r, before, e);
+        ok = list(s, r, e);
         lock_take(&s->lock);
     }
     lock_give(&s->lock);

@@ -92,7 +92,10 @@ def test_streams_are_told_with_the_state_of_their_process(cluster):
     ids = lambda: {x["stream"] for x in told(q)["streams"]}
     before, text, after = ids(), page(q).text, ids()
     assert before & after and all(stream in text for stream in before & after)
-    assert told(cluster["distributor"])["streams"] is None  # it has no store
+    counted = told(q)["registrations"]
+    assert counted["streams"] >= 3 and counted["unread"] == 0 and abs(seconds(counted["listed"]) - time.time()) < 600, counted
+    assert q.metric('flametree_manifest_registered_streams{reader="page"}') >= 3
+    assert told(cluster["distributor"])["streams"] is None and "registrations" not in told(cluster["distributor"])  # it has no store
     ingester = cluster["ingester-2"]
     assert "ingester-2" in {x["node"] for x in told(ingester)["streams"] if x["process"] == "this node"}
     ingester.kill()
