@@ -2,83 +2,104 @@
 #include "compactor/closing.h"
 
 #include "base/fault.h"
-#include "codec/pb.h"
+#include "codec/json.h"
+#include "compactor/confirm.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
-#include "rpc/peer.h"
 #include "service/process.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
 
-#define CLOSED_PATH "/flametree.v1.IngesterService/Closed"
-#define ANSWER_MAX  ((size_t)64 << 10)
-#define ASK_NS      ((uint64_t)20 * NS_PER_S)
-#define STEP_NS     ((uint64_t)600 * NS_PER_S)
-#define STEP_BYTES  ((size_t)1 << 30)
+#define STEP_NS    ((uint64_t)600 * NS_PER_S)
+#define STEP_BYTES ((size_t)1 << 30)
+#define WAITS_MAX  ((size_t)256)  // that the status names
+#define AWAIT_NS   ((uint64_t)10 * NS_PER_S)
+#define PAUSE_NS   ((uint64_t)2 * NS_PER_S)
+
+// ---- what is waited for
+
+void closing_free(struct work *w, struct closing *c)
+{
+    if (!c) return;
+    mem_free(&w->memory, c->waits, c->wait_cap * sizeof *c->waits);
+    mem_free(&w->memory, c, sizeof *c);
+}
+
+static int64_t waits_since(const struct closing *c, id128 stream, int64_t now_ns)
+{
+    for (size_t i = 0; i < c->wait_count; i++)
+        if (id128_eq(c->waits[i].stream, stream)) return c->waits[i].since_wall_ns;
+    return now_ns;
+}
+
+// Keeps for the status which streams are waited for. Without memory the status tells of none.
+static void note_waits(struct work *w, str tenant, const struct unconfirmed *v, size_t n)
+{
+    struct closing_wait *waits = NULL;
+    size_t cap = 0;
+    err ignored = {0};
+    int64_t now_ns = clock_wall_ns();
+    lock_take(&w->lock);
+    if (n) (void)closing_note(w, &tenant, 1);  // so that it is tried again
+    struct tenant_work *t = work_tenant(w, tenant);
+    struct closing *c = t ? t->closing : NULL;
+    n = MIN(n, WAITS_MAX);
+    if (!c || (n && !mem_grow(&w->memory, &waits, &cap, n, sizeof *waits, &ignored))) n = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct closing_wait *x = &waits[i];
+        *x = (struct closing_wait){.stream = v[i].stream,
+                                   .since_wall_ns = waits_since(c, v[i].stream, now_ns)};
+        snprintf(x->node, sizeof x->node, "%.*s", STR(v[i].node));
+        snprintf(x->why, sizeof x->why, "%.*s", STR(v[i].why));
+    }
+    if (c) mem_free(&w->memory, c->waits, c->wait_cap * sizeof *c->waits);
+    if (c) c->waits = waits;
+    if (c) c->wait_cap = cap;
+    if (c) c->wait_count = n;
+    lock_give(&w->lock);
+}
 
 // ---- closing
 
-static bool says_closed(str answer)
+static bool all_confirmed(const struct unconfirmed *v, size_t n, err *e)
 {
-    bool closed = false;
-    struct pb_reader r = pb_reader(answer);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_VARINT) closed = r.number != 0;
-    }
-    return closed;
+    char ulid[ULID_TEXT];
+    char more[60] = "";
+    if (n == 0) return true;
+    ulid_print(v[0].stream, ulid);
+    if (n > 1) snprintf(more, sizeof more, ", nor have those of %zu more streams", n - 1);
+    return err_set(e, ERR_UNAVAILABLE,
+                   "ingester %.*s has not confirmed that it refuses pushes of the tenant in stream "
+                   "%s%s: %.*s; it is waited for, or for the end of its stream",
+                   STR(v[0].node.n ? v[0].node : S("?")), ulid, more, STR(v[0].why));
 }
 
-static bool take_answer(struct peer_call *c, const struct member *m, err *e)
+// The caller waits until `until` for those who have not confirmed: a process that was just started
+// flushes what an earlier one of its directory held, and then its streams are over.
+// *waits: it fails because some have not.
+static bool await_confirmed(struct work *w, struct req *r, str tenant, uint64_t until, bool *waits,
+                            err *e)
 {
-    str answer = {0};
-    if (!peer_answer(c, &answer, e)) {
-        // Whatever its reason, the caller may only try again.
-        e->code = ERR_UNAVAILABLE;
-        return err_wrap(e, "ingester %.*s, which must refuse pushes first", STR(m->id));
-    }
-    return says_closed(answer) ||
-           err_set(e, ERR_UNAVAILABLE, "ingester %.*s does not know that the tenant is closed",
-                   STR(m->id));
-}
-
-// Each ingester that is a member refuses the tenant's pushes then. One that starts later lists the
-// closed tenants before it is asked for anything.
-static bool ask_ingesters(struct work *w, struct req *r, str tenant, err *e)
-{
+    struct unconfirmed *v = NULL;
     size_t n = 0;
-    const struct member *v = members_of(w->process->members, &r->arena, MEMBER_INGESTER, &n);
-    struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n + 1);
-    struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n + 1);
-    if (!arena_ok(&r->arena, e)) return false;
-    if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
-    str all = r->tenant;
-    uint64_t deadline = r->deadline_mono_ns;
-    uint64_t until = clock_mono_ns() + ASK_NS;
-    err ignored = {0};
-    r->tenant = tenant;
-    r->deadline_mono_ns = deadline ? MIN(deadline, until) : until;
-    for (size_t i = 0; i < n; i++) {
-        peer_start(w->process->client, r, &calls[i], v[i].address, CLOSED_PATH, (str){0},
-                   RANK_INGESTER, ANSWER_MAX);
-        waits[i] = &calls[i].http.call;
+    err over = {0};
+    *waits = false;
+    for (;;) {
+        if (!confirm_closed(w, r, tenant, &v, &n, e)) return false;
+        note_waits(w, tenant, v, n);
+        bool ends = clock_mono_ns() + PAUSE_NS >= until || !req_alive(r, &over);
+        *waits = n > 0;
+        if (n == 0 || ends) return all_confirmed(v, n, e);
+        usleep((useconds_t)(PAUSE_NS / 1000));
     }
-    // Of all, answers are looked at one by one.
-    (void)!call_gather(r, waits, n, 0, false, &ignored);
-    r->tenant = all;
-    r->deadline_mono_ns = deadline;
-    bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        ok = ok && take_answer(&calls[i], &v[i], e);
-        peer_release(&calls[i]);
-    }
-    return ok;
 }
 
 static bool close_tenant(struct work *w, struct req *r, str tenant, struct manifest_tombstone *out,
                          err *e)
 {
-    if (!ask_ingesters(w, r, tenant, e)) return false;
     FAULT("closing.asked");
     if (!manifest_close(w->manifests, r, tenant, out, e)) return false;
     FAULT("closing.closed");
@@ -100,7 +121,10 @@ bool closing_begin(struct work *w, struct req *r, str tenant, struct manifest_to
     FAULT("closing.noted");
     f.tenant = tenant;
     log_warn(&f, "compactor.tenant_closing", "action=\"its pushes are refused from now on\"");
-    if (!close_tenant(w, r, tenant, out, e)) return false;
+    uint64_t until = clock_mono_ns() + MIN(AWAIT_NS, req_left_ns(r) / 2);
+    bool waits = false;
+    if (!await_confirmed(w, r, tenant, until, &waits, e) || !close_tenant(w, r, tenant, out, e))
+        return false;
     ulid_print(out->id, id);
     metric_add(&compactor_deletions, 1);
     log_warn(&f, "compactor.tenant_closed", "id=%s version=%" PRIu64, id, out->version);
@@ -177,6 +201,20 @@ static bool erase(struct work *w, struct req *r, struct tenant_work *t, err *e)
     return ok;
 }
 
+static bool step_noted(struct work *w, struct req *r, str tenant, err *e)
+{
+    struct manifest_tombstone at;
+    err why = {0};
+    bool waits = false;
+    char text[LOG_QUOTE_MAX];
+    if (await_confirmed(w, r, tenant, 0, &waits, &why)) return close_tenant(w, r, tenant, &at, e);
+    if (!waits) *e = why;
+    if (waits)
+        log_warn(&r->log, "compactor.tenant_waits", "why=%s then=\"%s\"",
+                 log_quote(text, str_of(why.msg)), "it is tried again");
+    return waits;
+}
+
 static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t, uint64_t round,
                         err *e)
 {
@@ -186,8 +224,8 @@ static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t,
     if (!m) return false;
     bool closed = manifest_is_closed(m);
     manifest_unref(m);
-    // The process that was asked ended between the two, or an ingester did not answer it.
-    if (!closed) return close_tenant(w, r, str_of(t->name), &at, e);
+    // The process that was asked ended between the two, or ingesters had not confirmed.
+    if (!closed) return step_noted(w, r, str_of(t->name), e);
     if (!manifest_close(w->manifests, r, str_of(t->name), &at, e)) return false;
     if (!id128_eq(at.id, t->closing->by)) {
         t->closing->by = at.id;
@@ -270,11 +308,44 @@ bool closing_step(struct worker *me, struct tenant_work *t, const struct req *as
         wish_release(&t->wish, &w->memory);
     }
     lock_give(&w->lock);
-    mem_free(&w->memory, ended, sizeof *ended);
+    closing_free(w, ended);
     return ok;
 }
 
 // ---- progress
+
+static void put_wait(struct buf *out, bool first, id128 stream, str node, int64_t since_wall_ns,
+                     const char *why)
+{
+    char ulid[ULID_TEXT];
+    char since[CLOCK_TEXT];
+    ulid_print(stream, ulid);
+    buf_printf(out, "%s{\"stream\":\"%s\",\"node\":", first ? "" : ",", ulid);
+    json_put_string(out, node);
+    buf_printf(out, ",\"since\":\"%s\",\"why\":", clock_text(since, since_wall_ns));
+    json_put_string(out, str_of(why));
+    buf_byte(out, '}');
+}
+
+// Before the tenant is closed: streams whose processes have not confirmed. Afterwards: those that
+// were registered then and are not flushed.
+static void put_waits(struct work *w, str tenant, bool closed, struct buf *out)
+{
+    lock_take(&w->lock);
+    const struct tenant_work *t = work_tenant(w, tenant);
+    const struct closing *c = t ? t->closing : NULL;
+    const struct watch *x = &w->watch;
+    buf_z(out, ",\"waits_for\":[");
+    for (size_t i = 0; !closed && c && i < c->wait_count; i++)
+        put_wait(out, i == 0, c->waits[i].stream, str_of(c->waits[i].node),
+                 c->waits[i].since_wall_ns, c->waits[i].why);
+    bool flushes = closed && c && t->wish.round > x->over;
+    for (size_t i = 0; flushes && i < x->count; i++)
+        put_wait(out, i == 0, x->streams[i], hold_node(w, x->streams[i]), x->begun_wall_ns,
+                 "it is not flushed");
+    buf_byte(out, ']');
+    lock_give(&w->lock);
+}
 
 bool closing_print(struct work *w, struct req *r, str tenant, struct buf *out, err *e)
 {
@@ -296,11 +367,13 @@ bool closing_print(struct work *w, struct req *r, str tenant, struct buf *out, e
     if (closed) ulid_print(v[0].id, id);
     buf_printf(out,
                "{\"id\":\"%s\",\"made\":\"%s\",\"match\":\"all of the tenant\",\"state\":\"%s\","
-               "\"objects_left\":%" PRIu64 "}",
+               "\"objects_left\":%" PRIu64,
                id, closed ? clock_text(made, v[0].made_ns) : "",
                closed        ? "waiting"
                : rest.listed ? "noted"
                              : "erased",
                rest.objects);
+    put_waits(w, tenant, closed, out);
+    buf_byte(out, '}');
     return true;
 }

@@ -5,9 +5,8 @@
 //
 //     POST /compactor/delete-tenant?tenant=T
 //
-//     noted     v1/closed/<tenant> is there. Each ingester is asked to read that; from its answer
-//     on
-//               it acknowledges nothing of the tenant
+//     noted     v1/closed/<tenant> is there. Each process that has a registered stream is asked to
+//               read that; from its answer on it acknowledges nothing of the tenant (confirm.h)
 //     closed    a version of the manifest hides all. This is the moment of the deletion: only now
 //               the request is answered
 //     waiting   until jobs, readers and late writers of earlier versions are over, and every data
@@ -22,12 +21,14 @@
 
 #include "manifest/manifest.h"
 
+struct closing;
 struct work;
 struct worker;
 struct tenant_work;
 
-// Answers once the tenant is closed. unavailable: an ingester did not answer; pushes are refused
-// already where it did, and it is tried again, by compactors and by whoever calls this again.
+// Answers once the tenant is closed. unavailable: an ingester has not confirmed, and its stream has
+// not ended; pushes are refused already by those that have, and it is tried again, by compactors
+// and by whoever calls this again.
 bool closing_begin(struct work *w, struct req *r, str tenant, struct manifest_tombstone *out,
                    err *e) MUST_CHECK;
 
@@ -39,5 +40,8 @@ size_t closing_note(struct work *w, const str *closed, size_t n);
 bool closing_step(struct worker *me, struct tenant_work *t, const struct req *asker,
                   err *e) MUST_CHECK;
 
-// Progress, as an element of the list of deletions; nothing if the tenant is not being deleted.
+void closing_free(struct work *w, struct closing *c);  // NULL is fine
+
+// Progress, with the streams that are waited for, as an element of the list of deletions; nothing
+// if the tenant is not being deleted.
 bool closing_print(struct work *w, struct req *r, str tenant, struct buf *out, err *e) MUST_CHECK;

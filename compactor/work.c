@@ -477,7 +477,7 @@ void work_free(struct work *w)
         mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
         mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
         mem_free(&w->memory, t->fault, MESSAGE_MAX);
-        mem_free(&w->memory, t->closing, sizeof *t->closing);
+        closing_free(w, t->closing);
         mem_free(&w->memory, t->lately, DONE_LATELY_MAX * sizeof *t->lately);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);

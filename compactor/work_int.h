@@ -97,9 +97,21 @@ struct done_lately {
 };
 #define DONE_LATELY_MAX 256
 
-// Of a tenant that is being deleted (closing.c); all but `taken` belong to the worker that took it.
+// A stream in which pushes of a tenant may still be acknowledged (confirm.h), for the status.
+struct closing_wait {
+    id128 stream;
+    int64_t since_wall_ns;  // when this process missed it first
+    char node[100];
+    char why[200];
+};
+
+// Of a tenant that is being deleted (closing.c); `by` and the times belong to the worker that took
+// it.
 struct closing {
-    bool taken;              // a worker takes a step
+    bool taken;  // a worker takes a step
+    struct closing_wait *waits;
+    size_t wait_count;
+    size_t wait_cap;
     id128 by;                // the tombstone that closed it
     int64_t closed_boot_ns;  // when this process first saw it closed by that
     int64_t empty_boot_ns;   // when it first saw that nothing is left; 0: it did not

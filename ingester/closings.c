@@ -7,6 +7,7 @@
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "manifest/manifest.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -14,11 +15,12 @@
 
 struct closings {
     struct manifests *manifests;
-    struct lock lock;    // of what follows
-    uint64_t begun;      // LISTs
-    uint64_t shown;      // the number of the LIST that the names are of: no older one replaces them
-    struct arena arena;  // of the names
-    str *names;          // in order
+    struct lock lock;  // of what follows
+    uint64_t begun;    // LISTs
+    uint64_t shown;    // the number of the LIST that the names are of: no older one replaces them
+    int64_t shown_boot_ns;  // when that one began
+    struct arena arena;     // of the names
+    str *names;             // in order
     size_t count;
 };
 
@@ -55,6 +57,7 @@ bool closings_refresh(struct closings *c, struct req *r, err *e)
     if (!c) return true;
     lock_take(&c->lock);
     uint64_t number = ++c->begun;
+    int64_t began_boot_ns = clock_boot_ns();
     lock_give(&c->lock);
     arena_init(&a, NULL, NAMES_BYTES);
     if (!tenants_closed(c->manifests, r, &a, &v, &n, e)) {
@@ -73,6 +76,7 @@ bool closings_refresh(struct closings *c, struct req *r, err *e)
         c->names = v;
         c->count = n;
         c->shown = number;
+        c->shown_boot_ns = began_boot_ns;
         // Under the lock: names that another thread replaces now are still read.
         renote(c, v, n);
     }
@@ -80,6 +84,15 @@ bool closings_refresh(struct closings *c, struct req *r, err *e)
     renote(c, names, count);
     arena_release(&old);
     return true;
+}
+
+int64_t closings_asked_ns(struct closings *c)
+{
+    if (!c) return INT64_MAX;
+    lock_take(&c->lock);
+    int64_t ns = c->shown_boot_ns;
+    lock_give(&c->lock);
+    return ns;
 }
 
 static int by_name(const void *a, const void *b)
@@ -117,5 +130,7 @@ bool ingester_closed(void *service, struct http_exchange *x, str in, struct buf 
     // The tenant's rows leave the head and the log now, without waiting for cut_age.
     if (closed && !flush_now(self->flush, &x->req, false, &ignored, e)) return false;
     pb_put_u64_opt(out, 1, closed);
+    const struct node_identity *me = self->process->identity;
+    if (me) pb_put_bytes(out, 2, str_make(me->boot.b, sizeof me->boot.b));
     return buf_ok(out, e);
 }

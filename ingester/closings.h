@@ -4,10 +4,12 @@
 // (docs/decisions/0020-deletion-of-tenants.md).
 //
 // The store has an object for each (v1/closed/<tenant>). It is listed with each inspection of
-// streams.c, and at once when a compactor asks (IngesterService/Closed): a deletion begins when
-// all ingesters have answered it. An append asks twice, before it stores anything and before it
-// acknowledges. So what was acknowledged was stored before that answer, and a deletion that begins
-// after it has all of it.
+// streams.c, after each registration of a stream (roll.h), and at once when a compactor asks
+// (IngesterService/Closed): a deletion begins when the processes of all streams that are registered
+// have answered it (compactor/confirm.h). An append asks twice, before it stores anything and
+// before it acknowledges. So what was acknowledged was stored before that answer, and a deletion
+// that begins after it has all of it. A process that cannot list them acknowledges in the streams
+// that it has, and the deletion waits for those.
 //
 // Any thread may call these functions.
 #pragma once
@@ -26,6 +28,10 @@ void closings_free(struct closings *c);  // NULL is fine
 
 // Lists them anew; blocks on the store. What was known holds if that fails.
 bool closings_refresh(struct closings *c, struct req *r, err *e) MUST_CHECK;
+
+// When the newest list that succeeded began, by clock_boot_ns; 0: there is none. INT64_MAX if c is
+// NULL.
+int64_t closings_asked_ns(struct closings *c);
 
 // False if c is NULL (no store).
 bool closings_refuses(struct closings *c, str tenant);

@@ -137,15 +137,15 @@ static bool enroll(struct roll *l, struct req *r, const struct wal_served *s,
     return true;
 }
 
-static void admit(struct roll *l, int64_t settle_ns, int64_t *soon_ns)
+static void admit(struct roll *l, const struct roll_settings *t, int64_t *soon_ns)
 {
     lock_take(&l->lock);
     for (size_t i = 0; i < l->n; i++) {
         struct rolled *row = &l->v[i];
-        int64_t left = settle_ns - (clock_boot_ns() - row->since_boot_ns);
+        int64_t left = t->settle_ns - (clock_boot_ns() - row->since_boot_ns);
         if (!row->registered || row->admitted) continue;
-        row->admitted = left <= 0;
-        if (!row->admitted) *soon_ns = MIN(*soon_ns, left);
+        row->admitted = left <= 0 && row->since_boot_ns <= t->asked_boot_ns;
+        if (!row->admitted) *soon_ns = MIN(*soon_ns, MAX(left, 0));
     }
     lock_give(&l->lock);
 }
@@ -207,7 +207,7 @@ bool roll_step(struct roll *l, struct req *r, const struct roll_settings *t, int
     for (size_t i = 0; i < n; i++) {
         if (!enroll(l, r, &v[i], t, e)) return false;
     }
-    admit(l, t->settle_ns, soon_ns);
+    admit(l, t, soon_ns);
     return take_back(l, r, v, n, e) && go_on(l, v, n, t, soon_ns, e);
 }
 
@@ -243,6 +243,18 @@ bool roll_admits(struct roll *l, id128 stream)
     bool admitted = row && row->registered && row->admitted;
     lock_give(&l->lock);
     return admitted;
+}
+
+bool roll_wants_asking(struct roll *l, int64_t asked_boot_ns)
+{
+    bool wants = false;
+    lock_take(&l->lock);
+    for (size_t i = 0; i < l->n && !wants; i++) {
+        const struct rolled *row = &l->v[i];
+        wants = row->registered && !row->admitted && row->since_boot_ns > asked_boot_ns;
+    }
+    lock_give(&l->lock);
+    return wants;
 }
 
 bool roll_is_open(struct roll *l)

@@ -4,7 +4,8 @@
 // log, and takes the log from one stream to the next.
 //
 //     a stream begins, or is planned    it is registered
-//     a while later                     pushes in it may be acknowledged (roll_admits)
+//     a while later, and once tenants   pushes in it may be acknowledged (roll_admits)
+//     that are closed were listed
 //     the open stream is old            the next one, registered ahead, is offered to the log
 //     its last cut has left the log     its registration is taken back
 //
@@ -16,6 +17,10 @@
 // The while (settle) is longer than the time for which queriers share a list of streams, so none of
 // them misses a stream that has rows. Pushes do not wait for it: the next stream is registered
 // while the one before is open.
+//
+// Tenants that are being deleted are listed after the registration (closings.h): either that list
+// has a tenant, and its pushes are refused, or the tenant was closed after the stream was
+// registered, and whoever deletes it finds the stream and asks its process (compactor/confirm.h).
 //
 // roll_admits may be called by any thread, the others by one at a time.
 #pragma once
@@ -47,8 +52,9 @@ struct roll_settings {
     int64_t stream_age_ns;  // a stream ends at this age,
     int64_t idle_ns;        // or when it had no entry for so long
     int64_t settle_ns;
-    int64_t rows_age_ns;  // a profile is no older when it arrives
-    int64_t after_ns;     // registrations have a later time than this
+    int64_t rows_age_ns;    // a profile is no older when it arrives
+    int64_t after_ns;       // registrations have a later time than this
+    int64_t asked_boot_ns;  // when the last list of closed tenants began; INT64_MAX: none is closed
 };
 
 // own->node is the caller's and lives as long.
@@ -77,6 +83,9 @@ bool roll_admits(struct roll *l, id128 stream);
 
 // Whether pushes may be acknowledged now: the stream that is open is admitted.
 bool roll_is_open(struct roll *l);
+
+// Whether some stream waits for a list of closed tenants that begins later than that.
+bool roll_wants_asking(struct roll *l, int64_t asked_boot_ns);
 
 // The age that profiles may have at most, as all streams promise that take some.
 int64_t roll_rows_age(struct roll *l);

@@ -353,7 +353,8 @@ static struct roll_settings settings(const struct streams *s)
                                   .idle_ns = IDLE_NS,
                                   .settle_ns = alone ? 0 : c->stream_settle,
                                   .rows_age_ns = c->head_age,
-                                  .after_ns = s->after_ns};
+                                  .after_ns = s->after_ns,
+                                  .asked_boot_ns = closings_asked_ns(s->in->closings)};
 }
 
 // Step 1, within its own time limit: whatever it takes, there is time to register a stream.
@@ -379,6 +380,8 @@ static bool follow_log(struct streams *s, int64_t *soon_ns, err *e)
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROLL_LIMIT_NS);
     // Before anything is acknowledged in a stream of this process.
     bool ok = known_ids_settle(&s->in->known_ids, store_of(s), &r, &s->list, me(s), e);
+    if (ok && roll_wants_asking(&s->roll, closings_asked_ns(s->in->closings)))
+        ok = closings_refresh(s->in->closings, &r, e);
     const struct roll_settings t = settings(s);
     ok = ok && roll_step(&s->roll, &r, &t, soon_ns, e);
     req_release(&r);

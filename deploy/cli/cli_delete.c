@@ -113,9 +113,37 @@ struct row {
     uint64_t segments;
 };
 
-// The members of an object; the opening brace was read.
-static bool read_row(struct json_reader *r, struct row *row)
+// A stream that the deletion of a tenant waits for, as a line for people.
+static bool read_wait(struct json_reader *r, struct buf *waits)
 {
+    str stream = {0};
+    str node = {0};
+    str since = {0};
+    str why = {0};
+    const struct cli_member members[] = {{.key = "stream", .text = &stream},
+                                         {.key = "node", .text = &node},
+                                         {.key = "since", .text = &since},
+                                         {.key = "why", .text = &why}};
+    if (!cli_read_members(r, members, COUNT(members))) return false;
+    buf_printf(waits, "    waits for stream %.*s of %.*s since %.*s: %.*s\n", STR(stream),
+               STR(node), STR(since), STR(why));
+    return true;
+}
+
+static bool read_waits(struct json_reader *r, struct buf *waits)
+{
+    enum json_token t = json_next(r);
+    if (t != JSON_ARRAY) return false;
+    while ((t = json_next(r)) == JSON_OBJECT) {
+        if (!read_wait(r, waits)) return false;
+    }
+    return t == JSON_ARRAY_END;
+}
+
+// The members of an object; the opening brace was read.
+static bool read_row(struct json_reader *r, struct row *row, struct buf *waits)
+{
+    enum json_token t = JSON_FAULT;
     const struct cli_member members[] = {{.key = "id", .text = &row->id},
                                          {.key = "made", .text = &row->made},
                                          {.key = "match", .text = &row->match},
@@ -123,7 +151,12 @@ static bool read_row(struct json_reader *r, struct row *row)
                                          {.key = "objects_left", .number = &row->objects},
                                          {.key = "blocks_left", .number = &row->blocks},
                                          {.key = "segments_left", .number = &row->segments}};
-    return cli_read_members(r, members, COUNT(members));
+    while ((t = json_next(r)) == JSON_KEY) {
+        bool ok = str_is(r->text, "waits_for") ? read_waits(r, waits)
+                                               : cli_read_member(r, members, COUNT(members));
+        if (!ok) return false;
+    }
+    return t == JSON_OBJECT_END;
 }
 
 // Reads on to the first row; false if it is no list of deletions.
@@ -156,8 +189,13 @@ static bool put_rows(struct cli *c, str body, struct buf *out)
     if (!begin_rows(&r)) return false;
     while ((t = json_next(&r)) == JSON_OBJECT) {
         struct row row = {0};
-        if (!read_row(&r, &row)) return false;
-        put_row(&row, out);
+        struct buf waits;
+        buf_init(&waits, NULL, OUTPUT_MAX);
+        bool ok = read_row(&r, &row, &waits);
+        if (ok) put_row(&row, out);
+        if (ok) buf_str(out, buf_view(&waits));
+        buf_release(&waits);
+        if (!ok) return false;
     }
     return t == JSON_ARRAY_END;
 }

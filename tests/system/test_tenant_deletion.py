@@ -1,6 +1,7 @@
 """Deletion of a tenant: from the answer to the call on its queries find nothing and its pushes are refused; later no object, no name and no byte of it is
 left. Then a tenant of the same name begins anew. Other tenants notice nothing. (docs/decisions/0020-deletion-of-tenants.md)"""
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -9,7 +10,7 @@ import flametree
 import pytest
 from client import CPU, QUERIER, Pprof
 from faultclock import FaultClock
-from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, await_, check_blocks, compact, deploy, flush
+from flametree import AT_ONCE, BIN, SAYS_SOON, Cluster, Flametree, await_, check_blocks, compact, deploy, flush
 from test_deletion import found
 
 HOUR = 3600 * 10**9
@@ -200,6 +201,83 @@ def test_an_ingester_that_does_not_answer_is_waited_for(tmp_path):
         f["ingester-2"].start()
         await_("the deletion to be answered", lambda: compactor(f).operator().call("POST", "/compactor/delete-tenant?tenant=" + GONE).status == 200, 60)
         assert total(s) == 0
+
+
+def unlisted_cluster(tmp_path):
+    """The compactor has no ingester-3 in its list."""
+    c = Cluster(*FLAGS, "--ingester.log=local")
+    with open(c.config_file("compactor")) as f:
+        lines = f.readlines()
+    kept = [line for line in lines if not line.strip().startswith("- ingester-3=")]
+    assert len(kept) == len(lines) - 1
+    with open(c.config_file("compactor"), "w") as f:
+        f.writelines(kept)
+    return c
+
+
+def spread(s, service=""):
+    """Answers to pushes of which each ingester gets some."""
+    at = time.time_ns() - 60 * 10**9
+    return [s.push({"__name__": "process_cpu", "service_name": "shop%s%d" % (service, i), "pod": "p%d" % i}, Pprof(("main;a", 1), time_ns=at)).status for i in range(30)]
+
+
+def count(s):
+    now = time.time_ns() // MS
+    body = {"profileTypeID": CPU, "labelSelector": "{}", "start": now - 3_600_000, "end": now + 60_000}
+    return int(s.rpc(QUERIER + "SelectMergeStacktraces", body).expect(200).json().get("flamegraph", {}).get("total", 0))
+
+
+@pytest.mark.skipif(flametree.BY_NAME, reason="lists by name have all members")
+def test_an_ingester_that_the_compactor_does_not_know_refuses_pushes_too(tmp_path):
+    """Its streams are registered, with its address. What it acknowledged after the answer would be erased."""
+    with unlisted_cluster(tmp_path) as c:
+        s = c.server(tenant=GONE)
+        assert spread(s) == [200] * 30 and count(s) == 30
+        assert all(m.metric("flametree_ingester_head_rows") for m in c.ingesters()), "each ingester should have some"
+        erase(c)
+        seen = compactor(c).operator().call("GET", "/compactor/status").expect(200).json()["registrations"]
+        assert seen["streams"] >= 3 and seen["unread"] == 0 and seen["listed"], seen
+        assert count(s) == 0
+        for i in range(5):
+            assert spread(s, "late%d-" % i) == [403] * 30
+        assert count(s) == 0
+
+
+@pytest.mark.skipif(flametree.BY_NAME, reason="lists by name have all members")
+def test_a_deletion_waits_by_name_for_an_ingester_that_is_cut_off(tmp_path):
+    with unlisted_cluster(tmp_path) as c:
+        s, other = c.server(tenant=GONE), c["ingester-3"]
+        assert spread(s) == [200] * 30
+        other.signal(signal.SIGSTOP)
+        try:
+            reply = erase(c, expect=503)
+            assert "ingester-3" in reply["message"], reply
+            row = compactor(c).operator().call("GET", "/compactor/deletions?tenant=" + GONE).expect(200).json()["deletions"][0]
+            assert row["state"] == "noted" and row["waits_for"], row
+            assert all(x["node"] == "ingester-3" and len(x["stream"]) == 26 and x["since"] and x["why"] for x in row["waits_for"]), row
+            shown = subprocess.run([os.path.join(BIN, "flametree"), "deletions", "--tenant", GONE, "--url", compactor(c).admin_url], capture_output=True, text=True, timeout=60)
+            assert shown.returncode == 0 and "waits for stream %s of ingester-3 since " % row["waits_for"][0]["stream"] in shown.stdout, shown
+        finally:
+            other.signal(signal.SIGCONT)
+
+        def closed():
+            compactor(c).operator().call("POST", "/compactor/run?timeout=20s").expect(200)
+            return state(c)[0] == "waiting"
+        await_("a compactor to close the tenant", closed, 60)
+        assert count(s) == 0 and spread(s, "late") == [403] * 30
+
+
+def test_an_ingester_that_is_gone_for_good_is_waited_for_until_its_streams_are_adopted():
+    """Nobody changes a list of members, and the node does not come back."""
+    with Cluster(*FLAGS, "--ingester.log=object", "--ingester.log_linger=20ms") as c:
+        s = c.server(tenant=GONE)
+        assert spread(s) == [200] * 30
+        c["ingester-3"].kill()
+        erase_call = lambda: compactor(c).operator().call("POST", "/compactor/delete-tenant?tenant=" + GONE)
+        reply = erase_call().expect(503).json()
+        assert "ingester-3" in reply["message"] and state(c)[0] == "noted", reply
+        await_("its streams to be adopted and flushed", lambda: erase_call().status == 200, 120)
+        assert count(s) == 0 and set(spread(s, "late")) == {403}
 
 
 def test_a_push_under_way_is_acknowledged_only_if_it_is_deleted_too_or_stays(tmp_path):

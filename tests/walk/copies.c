@@ -17,6 +17,7 @@ static bool step(struct node *n, struct req *r, err *e)
     const struct world *w = n->seat.w;
     bool settles = w->in_store && w->mistake != UNSETTLED;
     const struct roll_settings t = {.stream_age_ns = AGE_NS,
+                                    .asked_boot_ns = INT64_MAX,
                                     .idle_ns = SLOT_HOUR,
                                     .settle_ns = settles ? HOME_SETTLE_NS : 0,
                                     .rows_age_ns = 31 * 24 * SLOT_HOUR};

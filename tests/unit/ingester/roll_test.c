@@ -39,8 +39,9 @@ static int set_up(void **state)
     store = memstore_open();
     req_init(&r, RANK_DUTY, NULL, 1 << 22, 0);
     dir_new(dir);
-    at_once =
-        (struct roll_settings){.idle_ns = INT64_MAX, .rows_age_ns = INT64_C(31) * 86400 * NS_PER_S};
+    at_once = (struct roll_settings){.idle_ns = INT64_MAX,
+                                     .rows_age_ns = INT64_C(31) * 86400 * NS_PER_S,
+                                     .asked_boot_ns = INT64_MAX};
     calm = at_once;
     calm.stream_age_ns = INT64_MAX;
     begin();
@@ -119,6 +120,35 @@ static void nothing_is_acknowledged_before_the_stream_is_registered(void **state
     step(&calm);
     assert_true(roll_is_open(&rolls));
     assert_ok(push(1, e));
+}
+
+// Who deletes a tenant asks the processes whose streams are registered. So one that registers later
+// must know by itself which tenants are closed.
+static void nothing_is_acknowledged_before_closed_tenants_were_listed_after_the_registration(
+    void **state)
+{
+    (void)state;
+    struct roll_settings t = calm;
+    int64_t soon_ns = INT64_MAX;
+    err why = {0};
+    t.asked_boot_ns = clock_boot_ns();
+    step(&t);
+    assert_true(is_registered(open_stream()));
+    assert_false(roll_is_open(&rolls) || push(1, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_true(roll_wants_asking(&rolls, t.asked_boot_ns));
+    assert_ok(roll_step(&rolls, &r, &t, &soon_ns, e));
+    assert_false(roll_is_open(&rolls));
+    assert_int_equal(soon_ns, 0);  // it is to be asked at once
+    t.asked_boot_ns = clock_boot_ns();
+    assert_false(roll_wants_asking(&rolls, t.asked_boot_ns));
+    step(&t);
+    assert_true(roll_is_open(&rolls));
+    assert_ok(push(1, e));
+    // The next stream was registered after that list.
+    step(&t);
+    assert_true(roll_wants_asking(&rolls, t.asked_boot_ns));
+    assert_true(roll_is_open(&rolls));  // the one before
 }
 
 static void the_next_stream_is_registered_ahead(void **state)
@@ -300,6 +330,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(nothing_is_acknowledged_before_the_stream_is_registered),
+        CASE(nothing_is_acknowledged_before_closed_tenants_were_listed_after_the_registration),
         CASE(the_next_stream_is_registered_ahead),
         CASE(an_old_stream_ends_with_its_cut_and_goes_when_it_is_flushed),
         CASE(a_registration_stays_while_the_log_has_rows_of_the_stream),

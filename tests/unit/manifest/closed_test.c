@@ -78,6 +78,47 @@ static void a_closed_tenant_has_nothing_and_takes_nothing(void **state)
     bench_end(&b);
 }
 
+// Another process that closes the tenant just before this one's version is created.
+struct quicker {
+    struct manifests *ms;
+    struct manifest_tombstone t;
+    bool done;
+};
+
+static enum memstore_fault close_first(void *arg, const struct memstore_event *ev)
+{
+    struct quicker *q = arg;
+    struct req r;
+    if (q->done || ev->op != MEMSTORE_CREATE || !str_starts(ev->name, S(PREFIX "live/m/")))
+        return MEMSTORE_FINE;
+    q->done = true;
+    req_init(&r, RANK_DUTY, NULL, 1 << 22, 0);
+    assert_ok(manifest_close(q->ms, &r, TENANT, &q->t, e));
+    req_release(&r);
+    return MEMSTORE_FINE;
+}
+
+static void of_two_that_close_a_tenant_at_once_both_have_closed_it(void **state)
+{
+    struct bench b;
+    struct manifest_tombstone t;
+    err fault = {0};
+    (void)state;
+    bench_begin(&b);
+    add_leaf(&b, 1);
+    struct store *same = memstore_again(b.store);
+    struct quicker q = {.ms = manifests_open(same, &b.budget, bench_wall, &fault)};
+    assert_non_null(q.ms);
+    memstore_set_hooks(b.store, close_first, NULL, &q);
+    close_it(&b, &t);
+    memstore_set_hooks(b.store, NULL, NULL, NULL);
+    assert_true(q.done && id128_eq(t.id, q.t.id));
+    assert_int_equal(t.version, 2);
+    manifests_close(q.ms);
+    store_close(same);
+    bench_end(&b);
+}
+
 static void a_deletion_of_everything_until_now_closes_nothing(void **state)
 {
     struct bench b;
@@ -227,6 +268,7 @@ static void a_process_that_was_idle_reads_a_tenant_created_anew(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_two_that_close_a_tenant_at_once_both_have_closed_it),
         cmocka_unit_test(a_closed_tenant_has_nothing_and_takes_nothing),
         cmocka_unit_test(a_deletion_of_everything_until_now_closes_nothing),
         cmocka_unit_test(the_closed_version_is_erased_after_all_that_it_hides),
