@@ -22,15 +22,17 @@
 #define ROUND_NS       ((uint64_t)(20 * NS_PER_S))
 #define WORK_MAX       ((size_t)64 << 20)
 #define HURRY_NS       (5 * NS_PER_S)
-#define SWEEP_LIMIT_NS ((uint64_t)(120 * NS_PER_S))
+#define SWEEP_LIMIT_NS ((uint64_t)(20 * NS_PER_S))
 #define REPLY_MAX      ((size_t)4 << 20)
 #define STREAMS        "/flametree.v1.IngesterService/Streams"
 
 // Rows in the head take about as many bytes as in the log, with their symbols and series.
 #define HEAD_TIMES 2
 
-// One of the ingesters clears away what is left of logs, so often.
-#define SWEEP_NS ((uint64_t)(3600 * NS_PER_S))
+// One of the ingesters clears away what is left of logs, so often; for so long between two looks,
+// because streams wait meanwhile that could be adopted.
+#define SWEEP_NS      ((uint64_t)(3600 * NS_PER_S))
+#define SWEEP_STEP_NS ((uint64_t)NS_PER_S)
 
 // A stream that this ingester has adopted, or could not adopt. It is not looked at before that
 // time.
@@ -49,6 +51,8 @@ struct adopt {
     struct passed passed[PASSED_MAX];  // the thread's
     size_t passed_count;
     uint64_t sweep_mono_ns;  // the next one
+    struct object_log_sweep sweep;
+    bool sweeping;
     uint64_t hurry_mono_ns;  // not before it another list of streams
     struct lock lock;        // of what follows
     struct cond wake;
@@ -474,17 +478,22 @@ static bool sweep_if_due(struct look *l, err *e)
     struct adopt *a = l->a;
     struct req r;
     uint64_t now = clock_mono_ns();
-    uint64_t removed = 0;
     const struct object_log_sealer by = {.node = me(a)->node,
                                          .nonce = me(a)->boot,
                                          .wall_ns = clock_wall_ns()};
-    if (now < a->sweep_mono_ns) return true;
-    a->sweep_mono_ns = now + SWEEP_NS;
-    if (!sweeps(l)) return true;
+    if (!a->sweeping && now < a->sweep_mono_ns) return true;
+    if (!a->sweeping) {
+        a->sweep_mono_ns = now + SWEEP_NS;
+        if (!sweeps(l)) return true;
+        a->sweep = (struct object_log_sweep){0};
+        a->sweeping = true;
+    }
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, SWEEP_LIMIT_NS);
-    bool ok = object_log_sweep(a->in->process->store, &r, &by, &removed, e);
+    bool ok = object_log_sweep(&a->sweep, a->in->process->store, &r, &by, now + SWEEP_STEP_NS, e);
     req_release(&r);
-    if (removed) log_info(NULL, "log.swept", "objects=%" PRIu64, removed);
+    a->sweeping = !a->sweep.done;
+    if (a->sweep.done && a->sweep.removed)
+        log_info(NULL, "log.swept", "objects=%" PRIu64, a->sweep.removed);
     return ok || err_wrap(e, "sweep of logs");
 }
 

@@ -6,7 +6,10 @@
 
 #include <inttypes.h>
 
-#define LOG_FORMAT 1
+#define LOG_FORMAT 2
+
+// The format without a bound. Seals still have it where the stream below them does.
+#define LOG_FORMAT_UNBOUND 1
 
 // Fields of LogObject.
 enum {
@@ -27,16 +30,28 @@ static void put_check(struct buf *out, uint32_t field)
         buf_byte(out, (unsigned char)(crc >> (8 * i)));
 }
 
+// Whether what a head says of the covered part of its stream can be: the oldest cut that was not
+// covered began here, or in an object before.
+static bool bound_fits(const struct log_object_head *h)
+{
+    const struct log_object_bound *b = &h->covered;
+    if (!b->below || b->below > h->number || !b->cut || !b->seq) return false;
+    if (h->seal) return b->below < h->number;
+    if (b->cut > h->cut || b->seq > h->cut_first_seq) return false;
+    return b->below < h->number || (b->cut == h->cut && b->seq == h->first_seq);
+}
+
 void log_object_begin(struct log_object_packer *p, struct buf *out, const struct log_object_head *h)
 {
     assert(out->n == 0 && h->number > 0);
+    assert(!h->covered.below || bound_fits(h));
     assert(h->seal ? h->count == 0 : h->count > 0 && h->cut > 0 && h->cut_first_seq > 0);
     assert(h->seal || h->cut_first_seq <= h->first_seq);
     *p = (struct log_object_packer){.out = out,
                                     .seq = h->first_seq,
                                     .left = h->count,
                                     .cut = h->cut};
-    pb_put_u64(out, FORMAT, LOG_FORMAT);
+    pb_put_u64(out, FORMAT, h->covered.below ? LOG_FORMAT : LOG_FORMAT_UNBOUND);
     size_t mark = pb_begin(out, HEAD);
     pb_put_bytes(out, 1, str_make(h->stream.b, sizeof h->stream.b));
     pb_put_u64(out, 2, h->number);
@@ -49,6 +64,9 @@ void log_object_begin(struct log_object_packer *p, struct buf *out, const struct
     pb_put_u64_opt(out, 9, h->cut_first_seq);
     pb_put_u64_opt(out, 10, h->first_seq);
     pb_put_u64_opt(out, 11, h->count);
+    pb_put_u64_opt(out, 12, h->covered.below);
+    pb_put_u64_opt(out, 13, h->covered.below ? h->covered.cut : 0);
+    pb_put_u64_opt(out, 14, h->covered.below ? h->covered.seq : 0);
     pb_end(out, mark);
     put_check(out, HEAD_CHECK);
     assert(out->failed || out->n <= LOG_OBJECT_HEAD_MAX);
@@ -127,20 +145,22 @@ static void read_head_number(struct log_object_head *h, uint32_t field, uint64_t
     case 11:
         h->count = v;
         break;
+    case 12:
+        h->covered.below = v;
+        break;
+    case 13:
+        h->covered.cut = v;
+        break;
+    case 14:
+        h->covered.seq = v;
+        break;
     default:  // of a later program
         break;
     }
 }
 
-static bool check_head(const struct log_object_head *h, id128 stream, uint64_t number, err *e)
+static bool check_entries_head(const struct log_object_head *h, err *e)
 {
-    if (!id128_eq(h->stream, stream)) return damaged(e, "its head names another stream");
-    if (h->number != number)
-        return err_set(e, ERR_DATA_LOSS, "its head has number %" PRIu64, h->number);
-    if (h->seal) {
-        bool bare = !h->cut && !h->cut_first_seq && !h->first_seq && !h->count;
-        return bare || damaged(e, "it is a seal with entries");
-    }
     if (h->node.n) return damaged(e, "it is no seal, and names a sealer");
     if (!h->cut || !h->count || !h->cut_first_seq || h->first_seq < h->cut_first_seq) {
         return err_set(e, ERR_DATA_LOSS,
@@ -152,7 +172,24 @@ static bool check_head(const struct log_object_head *h, id128 stream, uint64_t n
     return true;
 }
 
-static bool read_head(str message, id128 stream, uint64_t number, struct log_object_head *h, err *e)
+static bool check_head(const struct log_object_head *h, uint64_t format, id128 stream,
+                       uint64_t number, err *e)
+{
+    if (!id128_eq(h->stream, stream)) return damaged(e, "its head names another stream");
+    if (h->number != number)
+        return err_set(e, ERR_DATA_LOSS, "its head has number %" PRIu64, h->number);
+    bool bare = !h->cut && !h->cut_first_seq && !h->first_seq && !h->count;
+    if (h->seal && !bare) return damaged(e, "it is a seal with entries");
+    if (!h->seal && !check_entries_head(h, e)) return false;
+    if (format == LOG_FORMAT_UNBOUND || bound_fits(h)) return true;
+    return err_set(e, ERR_DATA_LOSS,
+                   "its head says that all below number %" PRIu64 " is covered, where cut %" PRIu64
+                   " begins with seq %" PRIu64,
+                   h->covered.below, h->covered.cut, h->covered.seq);
+}
+
+static bool read_head(str message, uint64_t format, id128 stream, uint64_t number,
+                      struct log_object_head *h, err *e)
 {
     bool ids = true;
     unsigned seen = 0;
@@ -166,7 +203,8 @@ static bool read_head(str message, id128 stream, uint64_t number, struct log_obj
         if (r.type == PB_BYTES && (r.field == 1 || r.field == 3)) seen |= 1u << r.field;
     }
     if (r.fault || !ids || seen != (1u << 1 | 1u << 3)) return damaged(e, "its head is malformed");
-    return h->node.n <= LOG_OBJECT_NODE_MAX ? check_head(h, stream, number, e)
+    if (format == LOG_FORMAT_UNBOUND) h->covered = (struct log_object_bound){0};
+    return h->node.n <= LOG_OBJECT_NODE_MAX ? check_head(h, format, stream, number, e)
                                             : damaged(e, "the name of its sealer is too long");
 }
 
@@ -183,15 +221,21 @@ static bool is_right(const struct pb_reader *r, const char *from)
     return crc32c(0, from, before) == (uint32_t)r->number;
 }
 
+static bool is_known(uint64_t format)
+{
+    return format == LOG_FORMAT || format == LOG_FORMAT_UNBOUND;
+}
+
 static bool head_from(struct pb_reader *r, str bytes, id128 stream, uint64_t number,
                       struct log_object_head *h, err *e)
 {
     // A field may be written in more bytes than it needs; the checks rely on tags of one byte.
     if (bytes.n == 0 || bytes.p[0] != (FORMAT << 3 | PB_VARINT) || !expect(r, FORMAT, PB_VARINT))
         return damaged(e, "it does not begin as one");
-    if (r->number != LOG_FORMAT)
-        return err_set(e, ERR_DATA_LOSS, "it has format %" PRIu64 "; this program reads %d",
-                       r->number, LOG_FORMAT);
+    uint64_t format = r->number;
+    if (!is_known(format))
+        return err_set(e, ERR_DATA_LOSS, "it has format %" PRIu64 "; this program reads up to %d",
+                       format, LOG_FORMAT);
     if (!expect(r, HEAD, PB_BYTES)) return damaged(e, "it has no head");
     str head = r->bytes;
     const char *check = (const char *)r->at;
@@ -200,7 +244,7 @@ static bool head_from(struct pb_reader *r, str bytes, id128 stream, uint64_t num
     if (r->at > (const uint8_t *)bytes.p + LOG_OBJECT_HEAD_MAX)
         return damaged(e, "its head is too long");
     if (!is_right(r, bytes.p)) return damaged(e, "its head does not match its check");
-    return read_head(head, stream, number, h, e);
+    return read_head(head, format, stream, number, h, e);
 }
 
 bool log_object_decode_head(str bytes, id128 stream, uint64_t number, struct log_object_head *h,
@@ -214,7 +258,7 @@ bool log_object_is_foreign(str bytes)
 {
     struct pb_reader r = pb_reader(bytes);
     if (bytes.n == 0 || bytes.p[0] != (FORMAT << 3 | PB_VARINT) || !expect(&r, FORMAT, PB_VARINT) ||
-        r.number == LOG_FORMAT || !expect(&r, HEAD, PB_BYTES))
+        is_known(r.number) || !expect(&r, HEAD, PB_BYTES))
         return false;
     const char *check = (const char *)r.at;
     return expect(&r, HEAD_CHECK, PB_FIXED32) && (const char *)r.at == check + 5 &&

@@ -8,6 +8,9 @@
 // The head has a check of its own and comes first, so that it can be read by itself: a reader plans
 // with the first LOG_OBJECT_HEAD_MAX bytes of each object.
 //
+// Format 2 says how far the stream was covered when the object was written; format 1 does not. What
+// that means is in object_log.h.
+//
 // Bytes come from a store that others can write to: everything is checked before it is used, and an
 // object that is not as it should be is data_loss.
 #pragma once
@@ -17,6 +20,14 @@
 
 #define LOG_OBJECT_HEAD_MAX 512  // bytes up to the end of the head's check
 #define LOG_OBJECT_NODE_MAX 200  // bytes of the name of a sealer that are kept
+
+// All objects below number `below` were covered when the object was written. So `below` is the
+// first object of the oldest cut that was not: these are its number and its first seq.
+struct log_object_bound {
+    uint64_t below;  // 0: the object does not say it; it has format 1
+    uint64_t cut;
+    uint64_t seq;
+};
 
 struct log_object_head {
     id128 stream;
@@ -30,6 +41,7 @@ struct log_object_head {
     uint64_t cut_first_seq;
     uint64_t first_seq;  // of the first entry here
     uint64_t count;      // of entries here, at least 1; their seqs follow each other
+    struct log_object_bound covered;
 };
 
 struct log_object_entry {
@@ -53,7 +65,8 @@ struct log_object_packer {
     uint64_t cut;
 };
 
-// Appends the object to `out`, which is empty. Whether there was room is asked once, at the end.
+// Appends the object to `out`, which is empty, in format 1 if the head has no bound. Whether there
+// was room is asked once, at the end.
 void log_object_begin(struct log_object_packer *p, struct buf *out,
                       const struct log_object_head *h);
 // The rows of an entry may come in two pieces: what it brings, and the rows themselves.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// object_log.c - writing and sealing; object_log_read.c reads, object_log_trim.c deletes.
+// object_log.c - writing and sealing. object_log_look.c and object_log_read.c read,
+// object_log_trim.c and object_log_sweep.c delete, object_log_list.c and object_log_fetch.c serve
+// these.
 #include "ingester/log/object_log.h"
 
 #include "ingester/log/object_log_int.h"
@@ -54,6 +56,7 @@ void object_log_fill(struct object_log_writer *w, struct log_object_packer *p,
     full.stream = w->stream;
     full.number = w->number;
     w->nonce = h->nonce;
+    w->below = h->covered.below;
     w->tries = 0;
     log_object_begin(p, &w->bytes, &full);
 }
@@ -82,6 +85,7 @@ void object_log_unfill(struct object_log_writer *w)
 static enum object_log_put landed(struct object_log_writer *w)
 {
     empty(w);
+    w->told = (struct object_log_told){w->number, w->below};
     w->number++;
     return OBJECT_LOG_LANDED;
 }
@@ -122,7 +126,8 @@ enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, e
 // ---- sealing
 
 static bool put_seal(struct store *s, struct req *r, id128 stream, uint64_t number,
-                     const struct object_log_sealer *by, bool *existed, err *e)
+                     const struct log_object_bound *covered, const struct object_log_sealer *by,
+                     bool *existed, err *e)
 {
     struct buf bytes;
     struct log_object_packer p;
@@ -131,7 +136,8 @@ static bool put_seal(struct store *s, struct req *r, id128 stream, uint64_t numb
                                 .nonce = by->nonce,
                                 .made_ns = by->wall_ns,
                                 .seal = true,
-                                .node = by->node};
+                                .node = by->node,
+                                .covered = *covered};
     str name = name_log_object(&r->arena, stream, number);
     buf_init(&bytes, NULL, SEAL_MAX);
     log_object_begin(&p, &bytes, &h);
@@ -141,47 +147,73 @@ static bool put_seal(struct store *s, struct req *r, id128 stream, uint64_t numb
     return ok;
 }
 
-static bool see_top(void *arg, uint64_t number, uint64_t size, err *e)
+static bool see_top(void *arg, const struct object_log_listed *o, err *e)
 {
-    (void)size;
     (void)e;
-    *(uint64_t *)arg = number;  // they come in order
+    *(uint64_t *)arg = o->number;  // they come in order
     return true;
 }
 
-// Is the object a seal? One that is not there any more is none: its writer has deleted it, so there
-// is a newer one. Neither is one that is damaged: above it a seal can be put all the same.
-static bool is_seal(struct store *s, struct req *r, id128 stream, uint64_t number, bool *seal,
-                    err *e)
+// What the highest object is.
+enum top {
+    TOP_ENTRIES,
+    TOP_SEAL,
+    TOP_DAMAGED,  // no seal, for all that anybody will ever know: above it one can be put
+    TOP_ABSENT,   // its writer has deleted it, so there is a newer one; or that is not true
+};
+
+static bool look_at_top(struct store *s, struct req *r, id128 stream, uint64_t number,
+                        struct log_object_bound *covered, enum top *what, err *e)
 {
     err why = {0};
     char bytes[LOG_OBJECT_HEAD_MAX];
     struct log_object_head h = {0};
     bool ok = object_log_head(s, r, stream, number, bytes, &h, &why);
-    *seal = ok && h.seal;
+    *covered = h.covered;
+    *what = ok ? (h.seal ? TOP_SEAL : TOP_ENTRIES)
+               : (why.code == ERR_DATA_LOSS ? TOP_DAMAGED : TOP_ABSENT);
     if (ok || why.code == ERR_NOT_FOUND || why.code == ERR_DATA_LOSS) return true;
     *e = why;
     return false;
+}
+
+// The highest number. Of what was seen before, `from` has been the highest: a LIST may begin there.
+static bool find_top(struct store *s, struct req *r, id128 stream, uint64_t from, uint64_t *top,
+                     err *e)
+{
+    const struct object_log_span all = {.stream = stream};
+    const struct object_log_span upper = {.stream = stream, .first = from};
+    *top = 0;
+    if (from > 0 && !object_log_each(s, r, &upper, see_top, top, e)) return false;
+    return *top > 0 || object_log_each(s, r, &all, see_top, top, e);
 }
 
 bool object_log_seal(struct store *s, struct req *r, id128 stream,
                      const struct object_log_sealer *by, uint64_t *number, err *e)
 {
     uint64_t sealed = 0;  // a seal that was there before the next LIST began
+    uint64_t top = 0;
+    struct object_log_patience patience = {0};
     for (unsigned round = 0; round < SEAL_ROUNDS; round++) {
-        uint64_t top = 0;
-        bool seal = false;
         bool existed = false;
-        if (!object_log_list(s, r, stream, see_top, &top, e)) return false;
+        err over = {0};
+        enum top what = TOP_ENTRIES;
+        struct log_object_bound covered = {0};
+        if (!find_top(s, r, stream, top, &top, e)) return false;
         if (top > 0 && top == sealed) {
             *number = top;
             return true;
         }
         // Whatever the highest is now, a seal below it does not hold.
-        if (top > 0 && !is_seal(s, r, stream, top, &seal, e)) return false;
-        sealed = seal ? top : 0;
-        if (seal) continue;
-        if (!put_seal(s, r, stream, top + 1, by, &existed, e)) return false;
+        if (top > 0 && !look_at_top(s, r, stream, top, &covered, &what, e)) return false;
+        sealed = what == TOP_SEAL ? top : 0;
+        if (what == TOP_SEAL) continue;
+        if (what == TOP_ABSENT && object_log_ask_again(&patience, r, &over)) continue;
+        if (over.code != ERR_OK) {
+            *e = over;
+            return false;
+        }
+        if (!put_seal(s, r, stream, top + 1, &covered, by, &existed, e)) return false;
         if (!existed) sealed = top + 1;
     }
     return err_set(e, ERR_UNAVAILABLE, "the log goes on being written while it is sealed");

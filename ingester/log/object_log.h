@@ -25,23 +25,64 @@
 // Once a seal holds, the stream has all entries that were ever acknowledged in it, but for cuts
 // that are covered. A writer whose object is in doubt seals the stream himself, which decides it.
 //
-// Deleting. A cut goes once it is covered (docs/design.md, 3), and the order makes it visible how
-// far that has come:
+// What is missing. That an object is not there proves nothing: something on the way to the store
+// may have said so, or may have taken the object and never brought it there. Only two things say
+// that an object was deleted because its rows are in segments:
 //
-//     cut by cut, the oldest first    all below a number that is missing is covered
-//     its first object alone          and only when that is gone the others: a cut without its
-//                                     first object is covered
-//     the newest object never         while the stream is open: a seal would go below it
-//     not for OBJECT_LOG_LATE_NS      after it was put for the last time, if it was put twice: a
-//                                     creation that is still on its way would bring it back
+//     covered_below           Each object says below which number all objects were covered when it
+//                             was written (log_object.h). That stays true for ever, so the highest
+//                             number that any object says holds for all of them: it is that of the
+//                             newest one.
+//     no registration         A stream that is not registered is covered, or was given up by a
+//                             person (manifest/stream.h).
 //
-// So a reader drops a cut of which an object is missing, or vanishes while he reads it, and does
-// not name it in any answer: its rows are in the store, and he has only some of them.
+// An object that is missing otherwise is *lost*. It is told as one that is damaged is, and the rest
+// of the stream is read. "Missing" is said by the store's own error and by a LIST that began after
+// it. If the two differ nobody knows; both are asked again for a while, and if they differ still,
+// the object is damaged.
+//
+// Deleting. So each deletion has to be told before it begins:
+//
+//     an open stream          Its writer deletes what is below the covered_below of an object that
+//                             has landed; a LIST has to show that object. So what he covered since
+//                             stays until his next object. It need not come soon: nobody is in need
+//                             of the room. The newest object never goes: its own cut begins in it
+//                             or below it. A seal could be put below it otherwise.
+//     one that has ended      Its writer has no next object, and who adopted it has none at all. So
+//                             nothing is deleted until all of it is covered and a LIST shows that
+//                             its registration is gone; then all goes, in any order. A seal tells
+//                             nothing that its sealer knows: it repeats what the object below it
+//                             says, which is another copy if that is damaged later.
+//     one that nobody has     The sweeper lists the logs, then the registrations (a stream is
+//                             registered before it has an object), and clears away the others.
+//
+// Nobody else deletes, so whoever reads beside a deletion finds either the object that told of it,
+// which is newer than what is missing and seen later by a LIST, or no registration any more. If he
+// has listed before, and the object goes before he reads it, he asks again after he missed it.
+//
+// The seal stays OBJECT_LOG_SEAL_NS, and so does what lies right below it and is a seal, too, or
+// cannot be read: it may be the one that its writer would meet.
+//
+// A deletion may have no effect, or come late, as may a creation. An object that stays, or comes
+// back, is below a covered_below, or in no registered stream: no reader looks at it, and the
+// sweeper clears it away. The first object of what is deleted is confirmed to be gone before the
+// others are deleted. What was put twice stays OBJECT_LOG_LATE_NS after the last time: a creation
+// that is still on its way would bring it back.
+//
+// Streams of format 1, of earlier programs, have no covered_below. Their writers deleted cut by
+// cut, the oldest first, and of each the first object before the others. So there a missing object
+// means that all below it is covered, and a cut without its first object is covered as well.
 //
 // Damage. An object that cannot be read is there all the same: the cut that it is in stays whole,
-// but for its entries, which the reader counts as lost. Where its head is damaged, its neighbours
-// tell which cut that is, or may be (object_log_read.c). Before a cut that lacks entries is deleted
-// it is copied to v1/damaged/<stream>/, for a person to look at.
+// but for its entries, which the reader counts as lost. Where its head is damaged, or it is lost,
+// its neighbours tell which cut that is, or may be (object_log_look.c). If that is the newest
+// object, an older one tells less of what is covered, and objects that were deleted since are told
+// as lost, too: that is better than the reverse. Before a cut that lacks entries is deleted it is
+// copied to v1/damaged/<stream>/, for a person to look at.
+//
+// Many objects. A stream may have any number of them, so all that looks at a stream goes through it
+// batch by batch, with a memory that does not grow with their number, and has the time limit of its
+// request for each batch.
 //
 // Threads: what has a struct is used by one at a time.
 #pragma once
@@ -60,6 +101,13 @@ enum object_log_put {
     OBJECT_LOG_TWICE,  // another object is there, *e is data_loss: somebody else writes the stream
 };
 
+// What the newest object of a stream that landed says: all below a number is covered. Zeros:
+// nothing.
+struct object_log_told {
+    uint64_t number;
+    uint64_t below;
+};
+
 struct object_log_writer {
     struct store *store;
     id128 stream;
@@ -67,6 +115,8 @@ struct object_log_writer {
     id128 nonce;       // of the object in `bytes`
     struct buf bytes;  // empty: all objects have landed
     unsigned tries;    // of the object in `bytes`; after its landing: of the last one
+    uint64_t below;    // what the object in `bytes` says is covered
+    struct object_log_told told;
     bool over;
 };
 
@@ -130,23 +180,35 @@ struct object_log_survey {
     size_t n;
     uint64_t top;    // the highest number; 0: there is none
     bool sealed;     // it is a seal. Whether that holds, object_log_seal tells
-    size_t damaged;  // how many heads are damaged, of objects that are not covered
-    size_t cutless;  // of these, how many are in no cut that can be read
+    size_t damaged;  // objects that are lost, or whose heads are damaged, and that are not covered
+    size_t lost;     // of these, how many are lost
+    size_t cutless;  // of `damaged`, how many are in no cut that can be read
     uint64_t bad;    // the number of the first
     err why;         // and what is wrong with it, with its name
+    struct mem_budget *memory;  // private, as the next
+    size_t cap;
 };
 
-// Lists the objects of a stream and reads their heads. *out is the arena's. Fails with
-// data_loss if the objects do not follow each other.
-bool object_log_look(struct store *s, struct req *r, struct arena *a, id128 stream,
+// Lists the objects of a stream that are not covered, and reads their heads. `least`: the number of
+// one that is known to be there, such as a seal; 0: none is. *out counts against
+// the memory of the request, and is released in any case. Fails with data_loss if the objects do
+// not follow each other, and with unavailable if that changes faster than it can be looked at.
+bool object_log_look(struct store *s, struct req *r, id128 stream, uint64_t least,
                      struct object_log_survey *out, err *e) MUST_CHECK;
+void object_log_survey_release(struct object_log_survey *survey);  // idempotent; zero is empty
 
-// Calls fn for each object of a whole cut, in order. not_found: one has vanished, so the cut is
-// covered, and what fn was given of it is to be dropped. data_loss names the damaged object. One
-// object at a time is in memory, counted against that of the request.
-typedef bool object_log_fn(void *arg, const struct log_object *o, err *e);
+// Who is given the objects of a cut, in order. Several of them are read at once, with a few
+// megabytes of the request's memory, or one that is larger.
+struct object_log_reader {
+    bool (*object)(void *arg, const struct log_object *o, err *e);
+    void (*damaged)(void *arg, const err *why);  // one cannot be read; `why` is data_loss, names it
+    void *arg;
+};
+
+// Reads a whole cut. *covered: one has gone meanwhile because the cut is covered, and what the
+// reader was given of it is to be dropped. Fails as the store or the reader does.
 bool object_log_read(struct store *s, struct req *r, id128 stream, const struct object_log_cut *cut,
-                     object_log_fn *fn, void *arg, err *e) MUST_CHECK;
+                     const struct object_log_reader *to, bool *covered, err *e) MUST_CHECK;
 
 // One object, into `bytes`, which *o borrows. not_found, data_loss naming it, or as the store says.
 bool object_log_get(struct store *s, struct req *r, id128 stream, uint64_t number,
@@ -165,8 +227,7 @@ bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 *
 // store is reached over a network, where a request is sent again without telling.
 bool object_log_may_return(const struct object_log_writer *w);
 
-// The objects of one stream that are there, cut by cut. All of them are in it: the order of
-// deletion is kept for the stream as a whole.
+// The objects that a writer has put and that are there, cut by cut.
 struct object_log_shelf {
     struct object_log_place {
         uint64_t cut;
@@ -190,26 +251,37 @@ bool object_log_shelf_room(struct object_log_shelf *s, err *e) MUST_CHECK;
 void object_log_landed(struct object_log_shelf *s, const struct object_log_writer *w, uint64_t cut,
                        int64_t boot_ns);
 
-// Fills the shelf from a survey, for the node that adopts a stream. Cuts that are not whole are
-// covered. Nobody knows how often the objects were put, so all of them stay OBJECT_LOG_LATE_NS.
-bool object_log_found(struct object_log_shelf *s, const struct object_log_survey *survey,
-                      int64_t boot_ns, err *e) MUST_CHECK;
-
 void object_log_covered(struct object_log_shelf *s, uint64_t cut);
 
-// Deletes what may go. `open`: the number of the stream's newest object, 0 if a seal holds. On
-// failure the rest stays for the next time.
+// Of an open stream, deletes the covered cuts that may go, as the writer's newest object has told.
+// On failure the rest stays for the next time.
 bool object_log_trim(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
-                     uint64_t open, int64_t boot_ns, err *e) MUST_CHECK;
+                     const struct object_log_told *told, int64_t boot_ns, err *e) MUST_CHECK;
 
 // Copies cuts that are damaged; before they are covered for others, too. On failure the next call
 // goes on with the rest. *kept: how many objects this one copied.
 bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
                      uint64_t *kept, err *e) MUST_CHECK;
 
+// Deletes all objects of a stream whose seal holds and which is covered, but for that seal. First
+// it sees whether the registration is gone; if it is not, *done stays false. So it does if the time
+// is up, after at least one batch: the next call goes on. *removed: how many objects.
+bool object_log_clear(struct store *s, struct req *r, id128 stream, uint64_t until_mono_ns,
+                      uint64_t *removed, bool *done, err *e) MUST_CHECK;
+
 // Clears away logs of streams that are not registered. A seal stays for so long after it was made,
-// by the store's clock (store_age): those of two nodes may be days apart. *removed: how many
-// objects.
+// by the store's clock (store_age): those of two nodes may be days apart.
 #define OBJECT_LOG_SEAL_NS (INT64_C(48) * 3600 * 1000000000)
-bool object_log_sweep(struct store *s, struct req *r, const struct object_log_sealer *by,
-                      uint64_t *removed, err *e) MUST_CHECK;
+
+// A sweep that goes on from call to call. Zero: it begins.
+struct object_log_sweep {
+    id128 next;        // the first stream that was not looked at
+    uint64_t removed;  // objects so far
+    bool done;         // set by the call that looked at the last one
+};
+
+// Goes on with a sweep until the time is up, after at least one stream. A call that fails, too,
+// leaves *x where the next one goes on.
+bool object_log_sweep(struct object_log_sweep *x, struct store *s, struct req *r,
+                      const struct object_log_sealer *by, uint64_t until_mono_ns,
+                      err *e) MUST_CHECK;

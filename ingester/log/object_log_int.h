@@ -6,22 +6,142 @@
 #include "ingester/log/object_log.h"
 #include "manifest/names.h"
 
-// Calls fn for each object of a stream that a LIST shows, in order. Other names are passed over.
-typedef bool object_log_see(void *arg, uint64_t number, uint64_t size, err *e);
-bool object_log_list(struct store *s, struct req *r, id128 stream, object_log_see *see, void *arg,
+// ---- listing (object_log_list.c)
+
+struct object_log_listed {
+    uint64_t number;
+    uint64_t size;
+};
+
+// The objects above `after` whose names are the prefix and a number, ascending, at most `most` of
+// them. *more: there may be others. Names that have no number are passed over.
+bool object_log_page(struct store *s, struct req *r, str prefix, uint64_t after,
+                     struct object_log_listed *v, size_t most, size_t *n, bool *more,
                      err *e) MUST_CHECK;
 
-// The numbers of the objects whose names are the prefix and a number, ascending; the arena's.
-struct numbers {
-    struct arena *arena;
-    uint64_t *v;
-    size_t n;
-    size_t cap;
+// Names in a page; memory of it is a few hundred kilobytes. Some kinds of store read a whole folder
+// for each LIST. Tests make it smaller.
+extern size_t object_log_page_max;
+
+// Calls fn for each object of a stream from `first` to `last`, in order; as many LISTs as it takes.
+struct object_log_span {
+    id128 stream;
+    uint64_t first;
+    uint64_t last;  // 0: all
 };
-bool object_log_numbers(struct store *s, struct req *r, str prefix, struct numbers *out,
-                        err *e) MUST_CHECK;
+typedef bool object_log_see(void *arg, const struct object_log_listed *o, err *e);
+bool object_log_each(struct store *s, struct req *r, const struct object_log_span *of,
+                     object_log_see *see, void *arg, err *e) MUST_CHECK;
+
+// Whether a LIST that begins now lacks the object. It gives the size of one that is there.
+struct object_log_sought {
+    uint64_t number;
+    uint64_t size;
+    bool there;
+};
+bool object_log_seek(struct store *s, struct req *r, id128 stream, struct object_log_sought *v,
+                     size_t n, err *e) MUST_CHECK;  // v ascending, n > 0
+
+// Whether a LIST that begins now lacks the stream's registration.
+bool object_log_is_unregistered(struct store *s, struct req *r, id128 stream, bool *is,
+                                err *e) MUST_CHECK;
+
+// ---- asking again
+//
+// For how long a call asks again about objects of which a LIST and a read say different things. All
+// objects of a call share it: a store that keeps on saying that is waited for once.
+struct object_log_patience {
+    unsigned asked;
+};
+#define OBJECT_LOG_ASKS 8
+
+extern uint64_t object_log_pause_ns;  // the first pause; each is twice the one before
+
+// Waits. False: it is over (*e stays as it is), or the request is.
+bool object_log_ask_again(struct object_log_patience *p, struct req *r, err *e) MUST_CHECK;
+
+// A call that goes through many objects has its request's time for each batch.
+struct object_log_pace {
+    struct req *r;
+    uint64_t step_ns;
+};
+struct object_log_pace object_log_pace(struct req *r);
+void object_log_go_on(const struct object_log_pace *p);
+
+// ---- heads (object_log.c)
 
 // The head of one object. `to` keeps what *h borrows. not_found, data_loss naming the object, or as
 // the store says.
 bool object_log_head(struct store *s, struct req *r, id128 stream, uint64_t number,
                      char to[LOG_OBJECT_HEAD_MAX], struct log_object_head *h, err *e) MUST_CHECK;
+
+// ---- looking (object_log_look.c)
+
+// What is known of a stream before all its objects are looked at.
+struct object_log_extent {
+    uint64_t lowest;  // number of an object; 0: there is none
+    uint64_t top;
+    bool unbound;                   // its objects have format 1
+    struct log_object_bound bound;  // else; `below` 0: it cannot be read
+};
+bool object_log_extent(struct store *s, struct req *r, id128 stream, struct object_log_patience *p,
+                       struct object_log_extent *out, err *e) MUST_CHECK;
+
+// Whether an object that is not there was deleted, as all above knows; else it is lost.
+bool object_log_was_covered(struct store *s, struct req *r, id128 stream, uint64_t number,
+                            struct object_log_patience *p, bool *covered, err *e) MUST_CHECK;
+
+// Sets *why: the object is lost.
+void object_log_tell_lost(id128 stream, uint64_t number, err *why);
+
+// ---- reading many at once (object_log_fetch.c)
+
+#define OBJECT_LOG_WINDOW ((size_t)64)
+
+// One object of a window. The caller sets the first three.
+struct object_log_piece {
+    uint64_t number;
+    uint64_t size;
+    bool listed;  // by a LIST, with this size
+    enum object_log_piece_state {
+        OBJECT_LOG_WAITS,
+        OBJECT_LOG_READ,     // `bytes` has it, or the first of it
+        OBJECT_LOG_REFUSED,  // it is there, and cannot be read; `why` is data_loss
+        OBJECT_LOG_GONE,     // it is not there, as a read and a LIST after it say
+    } state;
+    bool denied;  // private: the store said that it is not there, or shorter
+    struct buf bytes;
+    err why;
+};
+
+struct object_log_window {
+    struct object_log_piece *v;
+    size_t n;
+    size_t cap;
+    size_t head;  // bytes of each object that are read; SIZE_MAX: all
+    struct mem_budget *memory;
+};
+
+// Room for `cap` objects, at most OBJECT_LOG_WINDOW.
+bool object_log_window_init(struct object_log_window *w, struct mem_budget *memory, size_t cap,
+                            size_t head, err *e) MUST_CHECK;
+void object_log_window_release(struct object_log_window *w);  // idempotent; zero is empty
+void object_log_window_add(struct object_log_window *w, uint64_t number,
+                           const struct object_log_listed *listed);  // NULL: no LIST shows it
+void object_log_window_clear(struct object_log_window *w);
+
+// Reads all of them, at once where the store can, until none waits. Numbers ascend. Fails as the
+// store does.
+bool object_log_fetch(struct object_log_window *w, struct store *s, struct req *r, id128 stream,
+                      struct object_log_patience *p, err *e) MUST_CHECK;
+
+// ---- deleting (object_log_sweep.c)
+
+// Deletes an object, and fails with unavailable if it is there all the same: the answer to a
+// deletion may come from something on the way.
+bool object_log_remove_first(struct store *s, struct req *r, id128 stream, uint64_t number,
+                             err *e) MUST_CHECK;
+
+// Deletes the objects from *first to `last`, batch by batch. *first is left at what is not deleted.
+bool object_log_remove(struct store *s, struct req *r, id128 stream, uint64_t *first, uint64_t last,
+                       err *e) MUST_CHECK;

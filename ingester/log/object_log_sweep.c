@@ -1,78 +1,280 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// object_log_sweep.c - clears away logs that nobody needs: of streams that are not registered.
+// object_log_sweep.c - clears away logs that nobody needs: of streams that are covered and not
+// registered any more, and of those that nobody has.
 //
-// The folders are listed before the registrations: a stream is registered before it has an object,
-// so one that has objects and is not registered is covered, or was given up by a person. Its
-// objects go, the oldest first. Its seal stays for two days by the store's clock, so that an owner
-// who was asleep meets it. If there is none, one is made.
+// The sweep lists the folders before the registrations: a stream is registered before it has an
+// object, so one that has objects and is not registered is covered, or was given up by a person.
+// Its objects go, the lowest first. Its seal stays for two days by the store's clock, so that an
+// owner who was asleep meets it. If there is none, one is made.
+//
+// So does what is right below the seal and is a seal as well, or cannot be read: a seal may be put
+// above one that is damaged, and the owner would meet the lower one.
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 #include "manifest/stream.h"
+#include "sys/clock.h"
 
-static bool remove_one(struct store *s, struct req *r, id128 stream, uint64_t number,
-                       uint64_t *removed, err *e)
+// Objects in one call of the store.
+#define REMOVE_MANY ((size_t)128)
+
+// Bytes of their names.
+#define SCRATCH ((size_t)512 << 10)
+
+// ---- objects
+
+bool object_log_remove_first(struct store *s, struct req *r, id128 stream, uint64_t number, err *e)
 {
-    str name = name_log_object(&r->arena, stream, number);
-    if (!arena_ok(&r->arena, e) || !store_delete(s, r, name, e)) return false;
+    struct arena a;
+    bool lacks = false;
+    arena_init(&a, r->arena.budget, SCRATCH);
+    str name = name_log_object(&a, stream, number);
+    bool ok = arena_ok(&a, e) && store_delete(s, r, name, e) && store_lacks(s, r, name, &lacks, e);
+    if (ok && !lacks)
+        ok = err_set(e, ERR_UNAVAILABLE, "object %.*s was deleted, and is there all the same",
+                     STR(name));
+    arena_release(&a);
+    return ok;
+}
+
+// Numbers up to REMOVE_MANY of them.
+static bool remove_batch(struct store *s, struct req *r, id128 stream, const uint64_t *numbers,
+                         size_t n, err *e)
+{
+    struct arena a;
+    arena_init(&a, r->arena.budget, SCRATCH);
+    struct store_removal *v = ARENA_ARRAY(&a, struct store_removal, n);
+    for (size_t i = 0; v && i < n; i++)
+        v[i].name = name_log_object(&a, stream, numbers[i]);
+    bool ok = arena_ok(&a, e);
+    if (ok) store_delete_many(s, r, v, n);
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = v[i].ok;
+        if (!ok) *e = v[i].fault;
+    }
+    arena_release(&a);
+    return ok;
+}
+
+bool object_log_remove(struct store *s, struct req *r, id128 stream, uint64_t *first, uint64_t last,
+                       err *e)
+{
+    struct object_log_pace pace = object_log_pace(r);
+    uint64_t numbers[REMOVE_MANY];
+    while (*first <= last) {
+        size_t n = (size_t)MIN(last - *first + 1, (uint64_t)REMOVE_MANY);
+        for (size_t i = 0; i < n; i++)
+            numbers[i] = *first + i;
+        if (!remove_batch(s, r, stream, numbers, n, e)) return false;
+        *first += n;
+        object_log_go_on(&pace);
+    }
+    return true;
+}
+
+// ---- one stream
+
+struct ending {
+    uint64_t v[OBJECT_LOG_WINDOW];  // the highest numbers, in a ring
+    uint64_t seen;
+    uint64_t lowest;
+};
+
+static bool see_ending(void *arg, const struct object_log_listed *o, err *e)
+{
+    struct ending *x = arg;
+    (void)e;
+    if (x->seen == 0) x->lowest = o->number;
+    x->v[x->seen++ % OBJECT_LOG_WINDOW] = o->number;
+    return true;
+}
+
+// The lowest of the objects that stay with the seal; 0: the highest is no seal. Something that is
+// said not to be there decides nothing, and the next call comes again.
+static bool find_stay(struct store *s, struct req *r, id128 stream, const struct ending *x,
+                      uint64_t *stay, err *e)
+{
+    size_t n = (size_t)MIN(x->seen, (uint64_t)OBJECT_LOG_WINDOW);
+    *stay = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct log_object_head h = {0};
+        char bytes[LOG_OBJECT_HEAD_MAX];
+        uint64_t number = x->v[(x->seen - 1 - i) % OBJECT_LOG_WINDOW];
+        err why = {0};
+        bool read = object_log_head(s, r, stream, number, bytes, &h, &why);
+        if (!read && why.code != ERR_DATA_LOSS) {
+            *e = why;
+            return false;
+        }
+        bool stays = read ? h.seal : i > 0;
+        if (!stays || (*stay && number + 1 != *stay)) break;
+        *stay = number;
+    }
+    return true;
+}
+
+struct clearing {
+    struct store *store;
+    struct req *r;
+    id128 stream;
+    uint64_t until_mono_ns;
+    uint64_t *removed;
+    uint64_t v[REMOVE_MANY];
+    size_t n;
+    bool late;
+};
+
+static bool clear_batch(struct clearing *x, err *e)
+{
+    if (x->n && !remove_batch(x->store, x->r, x->stream, x->v, x->n, e)) return false;
+    *x->removed += x->n;
+    x->n = 0;
+    x->late = clock_mono_ns() >= x->until_mono_ns;
+    return true;
+}
+
+static bool see_to_clear(void *arg, const struct object_log_listed *o, err *e)
+{
+    struct clearing *x = arg;
+    if (x->n == REMOVE_MANY && !clear_batch(x, e)) return false;
+    if (x->late) return false;
+    x->v[x->n++] = o->number;
+    return true;
+}
+
+// Deletes what is below `stay`. *done: all of it.
+static bool clear_below(struct store *s, struct req *r, id128 stream, const struct ending *of,
+                        uint64_t stay, uint64_t until_mono_ns, uint64_t *removed, bool *done,
+                        err *e)
+{
+    struct clearing x = {
+        .store = s, .r = r, .stream = stream, .until_mono_ns = until_mono_ns, .removed = removed};
+    const struct object_log_span below = {stream, of->lowest, stay - 1};
+    err why = {0};
+    *done = of->lowest >= stay;
+    if (*done) return true;
+    if (!object_log_remove_first(s, r, stream, of->lowest, e)) return false;
     ++*removed;
+    bool ok = object_log_each(s, r, &below, see_to_clear, &x, &why) && clear_batch(&x, &why);
+    *done = ok;
+    if (ok || x.late) return true;
+    *e = why;
+    return false;
+}
+
+bool object_log_clear(struct store *s, struct req *r, id128 stream, uint64_t until_mono_ns,
+                      uint64_t *removed, bool *done, err *e)
+{
+    struct ending of = {.seen = 0};
+    const struct object_log_span all = {.stream = stream};
+    bool gone = false;
+    uint64_t stay = 0;
+    *removed = 0;
+    *done = false;
+    if (!object_log_is_unregistered(s, r, stream, &gone, e)) return false;
+    if (!gone) return true;
+    if (!object_log_each(s, r, &all, see_ending, &of, e)) return false;
+    *done = of.seen == 0;
+    if (*done) return true;
+    if (!find_stay(s, r, stream, &of, &stay, e)) return false;
+    if (stay == 0)
+        return err_set(e, ERR_UNAVAILABLE, "the highest object of the log is no seal any more");
+    return clear_below(s, r, stream, &of, stay, until_mono_ns, removed, done, e);
+}
+
+// ---- the sweep
+
+// The seal of a stream of which nothing else is left goes when it is old enough.
+static bool sweep_seal(struct store *s, struct req *r, id128 stream, const struct ending *of,
+                       uint64_t stay, uint64_t *removed, err *e)
+{
+    int64_t age_ns = 0;
+    uint64_t top = of->v[(of->seen - 1) % OBJECT_LOG_WINDOW];
+    uint64_t first = stay;
+    err why = {0};
+    struct arena a;
+    arena_init(&a, r->arena.budget, SCRATCH);
+    str seal = name_log_object(&a, stream, top);
+    bool ok = arena_ok(&a, e) && store_age(s, r, seal, &age_ns, &why);
+    arena_release(&a);
+    if (!ok) {
+        if (why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
+        if (why.code != ERR_OK) *e = why;
+        return false;
+    }
+    if (age_ns < OBJECT_LOG_SEAL_NS) return true;
+    if (!object_log_remove(s, r, stream, &first, top, e)) return false;
+    *removed += top - stay + 1;
     return true;
 }
 
 static bool sweep_stream(struct store *s, struct req *r, id128 stream,
-                         const struct object_log_sealer *by, uint64_t *removed, err *e)
+                         const struct object_log_sealer *by, uint64_t until_mono_ns,
+                         uint64_t *removed, bool *done, err *e)
 {
-    struct numbers x;
-    struct log_object_head h;
-    char bytes[LOG_OBJECT_HEAD_MAX];
+    struct ending of = {.seen = 0};
+    const struct object_log_span all = {.stream = stream};
+    uint64_t stay = 0;
     uint64_t sealed = 0;
     err why = {0};
-    if (!object_log_numbers(s, r, name_log(&r->arena, stream), &x, e)) return false;
-    if (x.n == 0) return true;
-    uint64_t top = x.v[x.n - 1];
-    bool read = object_log_head(s, r, stream, top, bytes, &h, &why);
-    if (!read && why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
-    if (!read && why.code != ERR_DATA_LOSS) {
+    *done = true;
+    if (!object_log_each(s, r, &all, see_ending, &of, e)) return false;
+    if (of.seen == 0) return true;
+    if (!find_stay(s, r, stream, &of, &stay, &why)) {
+        if (why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
         *e = why;
         return false;
     }
     // The next sweep finds the seal.
-    if (!read || !h.seal) return object_log_seal(s, r, stream, by, &sealed, e);
-    for (size_t i = 0; i + 1 < x.n; i++)
-        if (!remove_one(s, r, stream, x.v[i], removed, e)) return false;
-    int64_t age_ns = 0;
-    str seal = name_log_object(&r->arena, stream, top);
-    if (!arena_ok(&r->arena, e)) return false;
-    if (!store_age(s, r, seal, &age_ns, &why)) {
-        if (why.code == ERR_NOT_FOUND) return true;
-        *e = why;
-        return false;
-    }
-    return age_ns < OBJECT_LOG_SEAL_NS || remove_one(s, r, stream, top, removed, e);
+    if (stay == 0) return object_log_seal(s, r, stream, by, &sealed, e);
+    if (!clear_below(s, r, stream, &of, stay, until_mono_ns, removed, done, e)) return false;
+    return !*done || sweep_seal(s, r, stream, &of, stay, removed, e);
 }
 
 static bool has(const id128 *v, size_t n, id128 stream)
 {
-    for (size_t i = 0; i < n; i++)
-        if (id128_eq(v[i], stream)) return true;
+    size_t from = 0;  // they ascend
+    while (from < n) {
+        size_t middle = from + (n - from) / 2;
+        int order = memcmp(v[middle].b, stream.b, sizeof stream.b);
+        if (order == 0) return true;
+        if (order < 0) from = middle + 1;
+        if (order > 0) n = middle;
+    }
     return false;
 }
 
-bool object_log_sweep(struct store *s, struct req *r, const struct object_log_sealer *by,
-                      uint64_t *removed, err *e)
+static id128 after(id128 stream)
+{
+    for (size_t i = sizeof stream.b; i > 0 && ++stream.b[i - 1] == 0; i--)
+        ;
+    return stream;
+}
+
+bool object_log_sweep(struct object_log_sweep *x, struct store *s, struct req *r,
+                      const struct object_log_sealer *by, uint64_t until_mono_ns, err *e)
 {
     id128 *logs = NULL;
     id128 *registered = NULL;
     size_t n = 0;
     size_t count = 0;
-    *removed = 0;
+    struct object_log_pace pace = object_log_pace(r);
     if (!object_log_streams(s, r, &r->arena, &logs, &n, e) ||
         !stream_names(s, r, &r->arena, &registered, &count, e)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (has(registered, count, logs[i])) continue;
-        if (!sweep_stream(s, r, logs[i], by, removed, e)) return false;
+        bool done = true;
+        if (memcmp(logs[i].b, x->next.b, sizeof x->next.b) < 0 || has(registered, count, logs[i]))
+            continue;
+        // One that fails is passed over for this time: the others must not wait for it.
+        bool ok = sweep_stream(s, r, logs[i], by, until_mono_ns, &x->removed, &done, e);
+        if (!ok || done) x->next = after(logs[i]);
+        if (!ok) return false;
+        object_log_go_on(&pace);
+        if (i + 1 < n && clock_mono_ns() >= until_mono_ns) return true;
+        if (!done) return true;
     }
+    x->done = true;
     return true;
 }

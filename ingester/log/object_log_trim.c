@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// object_log_trim.c - deletes covered cuts, in the order that object_log.h explains.
+// object_log_trim.c - deletes what an open stream has of covered cuts, and copies damaged ones. Why
+// a deletion is told first is explained in object_log.h.
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 
 #define OBJECT_BYTES_MAX ((size_t)2 << 30)
 
-// Objects in one call of the store.
-#define REMOVE_MANY ((size_t)128)
+// Objects of which it is found out at once whether they were copied.
+#define KEEP_MANY ((size_t)1024)
 
 void object_log_shelf_release(struct object_log_shelf *s)
 {
@@ -41,83 +42,109 @@ void object_log_landed(struct object_log_shelf *s, const struct object_log_write
         last->until_boot_ns = MAX(last->until_boot_ns, boot_ns + OBJECT_LOG_LATE_NS);
 }
 
-bool object_log_found(struct object_log_shelf *s, const struct object_log_survey *survey,
-                      int64_t boot_ns, err *e)
-{
-    assert(s->n == 0);
-    for (size_t i = 0; i < survey->n; i++) {
-        const struct object_log_cut *c = &survey->cuts[i];
-        if (!object_log_shelf_room(s, e)) return false;
-        s->v[s->n++] = (struct object_log_place){.cut = c->cut,
-                                                 .first = c->first,
-                                                 .last = c->last,
-                                                 .until_boot_ns = boot_ns + OBJECT_LOG_LATE_NS,
-                                                 .covered = !c->whole,
-                                                 .begun = !c->whole,
-                                                 .damaged = c->damaged};
-    }
-    return true;
-}
-
 // ---- keeping
 
-static bool is_damaged(const struct object_log_shelf *s, uint64_t number)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        const struct object_log_place *p = &s->v[i];
-        if (p->damaged && p->first <= number && number <= p->last) return true;
-    }
-    return false;
-}
+struct keep {
+    struct store *store;
+    struct req *r;
+    id128 stream;
+    struct buf bytes;
+    uint64_t *kept;
+    struct object_log_listed there[KEEP_MANY];
+    struct object_log_listed copies[KEEP_MANY];
+};
 
-static bool keep_one(struct store *store, struct req *r, id128 stream, uint64_t number,
-                     struct buf *bytes, uint64_t *kept, err *e)
+static bool keep_one(struct keep *k, uint64_t number, err *e)
 {
     bool existed = false;
+    bool lacks = false;
     err why = {0};
-    str from = name_log_object(&r->arena, stream, number);
-    str to = name_damaged_object(&r->arena, stream, number);
-    buf_clear(bytes);
-    if (!arena_ok(&r->arena, e)) return false;
-    if (!store_get(store, r, from, bytes, &why)) {
-        if (why.code == ERR_NOT_FOUND) return true;
-        *e = why;
-        return false;
+    struct arena a;
+    arena_init(&a, k->r->arena.budget, 4096);
+    str from = name_log_object(&a, k->stream, number);
+    str to = name_damaged_object(&a, k->stream, number);
+    buf_clear(&k->bytes);
+    bool ok = arena_ok(&a, e);
+    if (ok && !store_get(k->store, k->r, from, &k->bytes, &why)) {
+        // Gone: somebody else has copied it. A LIST has shown it, so another one has to lack it.
+        ok = why.code == ERR_NOT_FOUND && store_lacks(k->store, k->r, from, &lacks, e) && lacks;
+        if (!ok && e->code == ERR_OK) *e = why;
+    } else if (ok) {
+        ok = store_put(k->store, k->r, to, buf_view(&k->bytes), &existed, e);
+        *k->kept += ok && !existed;
     }
-    if (!store_put(store, r, to, buf_view(bytes), &existed, e)) return false;
-    *kept += !existed;
-    return true;
+    arena_release(&a);
+    return ok;
+}
+
+// Copies those of a page that have no copy yet.
+static bool keep_page(struct keep *k, size_t n, err *e)
+{
+    struct arena a;
+    size_t copies = 0;
+    size_t at = 0;
+    bool more = false;
+    arena_init(&a, k->r->arena.budget, 4096);
+    str prefix = name_damaged(&a, k->stream);
+    // There is no copy without its object, but for those that are gone by now.
+    bool ok = arena_ok(&a, e) && object_log_page(k->store, k->r, prefix, k->there[0].number - 1,
+                                                 k->copies, KEEP_MANY, &copies, &more, e);
+    arena_release(&a);
+    for (size_t i = 0; ok && i < n; i++) {
+        while (at < copies && k->copies[at].number < k->there[i].number)
+            at++;
+        bool is_copied = at < copies && k->copies[at].number == k->there[i].number;
+        if (!is_copied) ok = keep_one(k, k->there[i].number, e);
+    }
+    return ok;
+}
+
+static bool keep_place(struct keep *k, const struct object_log_place *p, err *e)
+{
+    struct arena a;
+    struct object_log_pace pace = object_log_pace(k->r);
+    arena_init(&a, k->r->arena.budget, 4096);
+    str prefix = name_log(&a, k->stream);
+    bool ok = arena_ok(&a, e);
+    uint64_t after = p->first - 1;
+    for (bool more = true; ok && more && after < p->last;) {
+        size_t n = 0;
+        size_t most = (size_t)MIN((uint64_t)KEEP_MANY, p->last - after);
+        ok = object_log_page(k->store, k->r, prefix, after, k->there, most, &n, &more, e);
+        if (!ok || n == 0) break;
+        after = k->there[n - 1].number;
+        while (n > 0 && k->there[n - 1].number > p->last)
+            n--;
+        ok = n == 0 || keep_page(k, n, e);
+        object_log_go_on(&pace);
+    }
+    arena_release(&a);
+    return ok;
 }
 
 bool object_log_keep(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
                      uint64_t *kept, err *e)
 {
-    struct numbers there;
-    struct numbers copies;
-    struct buf bytes;
     bool any = false;
     *kept = 0;
     for (size_t i = 0; i < s->n; i++)
         any |= s->v[i].damaged;
     if (!any) return true;
-    // A cut may have more objects than one call has time for, so objects that an earlier call
-    // copied are not read again.
-    if (!object_log_numbers(store, r, name_log(&r->arena, stream), &there, e) ||
-        !object_log_numbers(store, r, name_damaged(&r->arena, stream), &copies, e))
-        return false;
+    struct keep *k = mem_alloc(r->arena.budget, sizeof *k, e);
+    if (!k) return false;
+    k->store = store;
+    k->r = r;
+    k->stream = stream;
+    k->kept = kept;
+    buf_init(&k->bytes, r->arena.budget, OBJECT_BYTES_MAX);
     bool ok = true;
-    size_t at = 0;
-    buf_init(&bytes, r->arena.budget, OBJECT_BYTES_MAX);
-    for (size_t i = 0; ok && i < there.n; i++) {
-        while (at < copies.n && copies.v[at] < there.v[i])
-            at++;
-        bool is_copied = at < copies.n && copies.v[at] == there.v[i];
-        if (!is_copied && is_damaged(s, there.v[i]))
-            ok = keep_one(store, r, stream, there.v[i], &bytes, kept, e);
+    for (size_t i = 0; ok && i < s->n; i++) {
+        if (!s->v[i].damaged) continue;
+        ok = keep_place(k, &s->v[i], e);
+        if (ok) s->v[i].damaged = false;
     }
-    buf_release(&bytes);
-    for (size_t i = 0; ok && i < s->n; i++)
-        s->v[i].damaged = false;
+    buf_release(&k->bytes);
+    mem_free(r->arena.budget, k, sizeof *k);
     return ok;
 }
 
@@ -129,59 +156,46 @@ void object_log_covered(struct object_log_shelf *s, uint64_t cut)
         if (s->v[i].cut == cut) s->v[i].covered = true;
 }
 
-// Deletes the objects [first, last] of a cut whose first one is gone; only when all are gone is
-// the cut taken out, so what fails is asked for again.
-static bool remove_rest(struct store *store, struct req *r, id128 stream, uint64_t first,
-                        uint64_t last, err *e)
+// How many places may go, from the first on. None does before the one before it: so what is told is
+// never more than what is there.
+static size_t may_go(const struct object_log_shelf *s, const struct object_log_told *told,
+                     int64_t boot_ns)
 {
-    struct store_removal v[REMOVE_MANY];
-    while (first <= last) {
-        size_t n = (size_t)MIN(last - first + 1, (uint64_t)REMOVE_MANY);
-        for (size_t i = 0; i < n; i++)
-            v[i] = (struct store_removal){.name = name_log_object(&r->arena, stream, first + i)};
-        if (!arena_ok(&r->arena, e)) return false;
-        store_delete_many(store, r, v, n);
-        for (size_t i = 0; i < n; i++) {
-            if (v[i].ok) continue;
-            *e = v[i].fault;
-            return false;
-        }
-        first += n;
-    }
-    return true;
+    size_t n = 0;
+    while (n < s->n && s->v[n].covered && s->v[n].last < told->below &&
+           boot_ns >= s->v[n].until_boot_ns)
+        n++;
+    return n;
 }
 
-// Deletes what may go of the oldest cut. *gone: all of it.
-static bool trim_one(struct object_log_place *p, struct store *store, struct req *r, id128 stream,
-                     uint64_t open, bool *gone, err *e)
+static bool trim_place(struct object_log_place *p, struct store *store, struct req *r, id128 stream,
+                       err *e)
 {
-    bool keeps = open && open <= p->last;  // its last object is the newest of the stream
-    uint64_t last = keeps ? p->last - 1 : p->last;
-    *gone = false;
-    assert(!open || open >= p->last);
-    if (p->first > last) return true;
     if (!p->begun) {
-        str name = name_log_object(&r->arena, stream, p->first);
-        if (!arena_ok(&r->arena, e) || !store_delete(store, r, name, e)) return false;
+        if (!object_log_remove_first(store, r, stream, p->first, e)) return false;
         p->begun = true;
         p->first++;
     }
-    if (!remove_rest(store, r, stream, p->first, last, e)) return false;
-    p->first = last + 1;
-    *gone = !keeps;
-    return true;
+    return object_log_remove(store, r, stream, &p->first, p->last, e);
 }
 
 bool object_log_trim(struct object_log_shelf *s, struct store *store, struct req *r, id128 stream,
-                     uint64_t open, int64_t boot_ns, err *e)
+                     const struct object_log_told *told, int64_t boot_ns, err *e)
 {
-    bool ok = true;
+    size_t n = may_go(s, told, boot_ns);
     size_t gone = 0;
-    for (bool more = true; ok && more && gone < s->n; gone += more) {
-        struct object_log_place *p = &s->v[gone];
-        more = false;
-        if (!p->covered || boot_ns < p->until_boot_ns) break;
-        ok = trim_one(p, store, r, stream, open, &more, e);
+    struct object_log_sought teller = {.number = told->number};
+    if (n == 0) return true;
+    if (!object_log_seek(store, r, stream, &teller, 1, e)) return false;
+    if (!teller.there) {
+        err why = {0};
+        object_log_tell_lost(stream, told->number, &why);
+        return err_set(e, ERR_UNAVAILABLE, "%s", why.msg);
+    }
+    bool ok = true;
+    while (ok && gone < n) {
+        ok = trim_place(&s->v[gone], store, r, stream, e);
+        gone += ok;
     }
     if (gone) memmove(s->v, s->v + gone, (s->n - gone) * sizeof *s->v);
     s->n -= gone;

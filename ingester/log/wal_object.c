@@ -182,6 +182,22 @@ static bool fill_from(struct wal *w, struct log_object_packer *p, struct buf *ne
     return true;
 }
 
+// What the next object says is covered: all before the oldest cut that the log has of its stream.
+static struct log_object_bound covered_so_far(struct wal *w, const struct cut *open)
+{
+    const struct object_log_writer *x = &w->objects->writer;
+    struct log_object_bound b = {.below = x->number, .cut = open->number, .seq = w->next_seq};
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        const struct cut *c = w->cuts[i];
+        if (!id128_eq(c->stream, x->stream) || !c->first_object || c->first_object >= b.below)
+            continue;
+        b = (struct log_object_bound){c->first_object, c->number, c->first_seq};
+    }
+    lock_give(&w->lock);
+    return b;
+}
+
 // The object of a group. If anything is refused the run is over, as the news that were gathered
 // will not be written.
 static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
@@ -197,7 +213,8 @@ static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
                                 .cut_opened_ns = c->opened_wall_ns,
                                 .cut_first_seq = c->first_seq ? c->first_seq : first,
                                 .first_seq = first,
-                                .count = count_items(group)};
+                                .count = count_items(group),
+                                .covered = covered_so_far(w, c)};
     bool ok = true;
     buf_init(&news, w->options.memory, SIZE_MAX);
     *rows = c->rows;
@@ -253,7 +270,7 @@ void objects_note_landed(struct wal *w, struct cut *c)
     if (c->first_object == 0) c->first_object = number;
     c->last_object = number;
     if (object_log_may_return(x)) c->until_boot_ns = w->options.boot_ns() + OBJECT_LOG_LATE_NS;
-    s->top = number;
+    s->told = x->told;
 }
 
 static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
@@ -405,8 +422,9 @@ static bool objects_tick(struct wal *w, err *e)
 
 // ---- reading back
 
-static bool read_object(struct scan *s, const struct log_object *o, err *e)
+static bool read_object(void *arg, const struct log_object *o, err *e)
 {
+    struct scan *s = arg;
     struct log_object_entry x;
     str rest = o->entries;
     while (log_object_next(&rest, &x)) {
@@ -417,34 +435,27 @@ static bool read_object(struct scan *s, const struct log_object *o, err *e)
     return true;
 }
 
+// The next object, or the end of the cut, shows the gap.
+static void note_damaged_object(void *arg, const err *why)
+{
+    scan_note_damage(arg, why);
+}
+
 static bool objects_scan(struct scan *s, err *e)
 {
     struct wal *w = scan_wal(s);
     const struct cut *c = scan_cut(s);
-    struct buf bytes;
-    bool ok = true;
-    buf_init(&bytes, w->options.memory, SIZE_MAX);
-    for (uint64_t number = c->first_object; ok && number <= c->last_object; number++) {
-        struct req r;
-        struct log_object o;
-        err why = {0};
-        objects_req(w, &r, OBJECTS_READ_NS);
-        ok = object_log_get(w->options.store, &r, c->stream, number, &bytes, &o, &why);
-        req_release(&r);
-        if (ok) {
-            ok = read_object(s, &o, e);
-        } else if (why.code == ERR_NOT_FOUND) {
-            scan_vanished(s);
-            number = c->last_object;
-            ok = true;
-        } else if (scan_is_damage(&why)) {
-            scan_note_damage(s, &why);  // the next object, or the end of the cut, shows the gap
-            ok = true;
-        } else {
-            *e = why;
-        }
-    }
-    buf_release(&bytes);
+    const struct object_log_cut cut = {.cut = c->number,
+                                       .first = c->first_object,
+                                       .last = c->last_object,
+                                       .whole = true};
+    const struct object_log_reader to = {read_object, note_damaged_object, s};
+    struct req r;
+    bool covered = false;
+    objects_req(w, &r, OBJECTS_READ_NS);
+    bool ok = object_log_read(w->options.store, &r, c->stream, &cut, &to, &covered, e);
+    req_release(&r);
+    if (covered) scan_vanished(s);
     return ok || err_wrap(e, "log");
 }
 

@@ -10,18 +10,21 @@
 #define OBJECTS_WORK    ((size_t)16 << 20)
 #define OBJECTS_READ_NS ((uint64_t)60 * 1000000000)
 
+// Objects of one stream that has ended are deleted for so long before others have their turn.
+#define OBJECTS_CLEAR_NS ((uint64_t)2 * 1000000000)
+
 // A stream of this node that has objects in the store. It is in the file of streams.
 struct owned {
     id128 id;
-    uint64_t top;      // number of its newest object, a seal left aside
-    bool ended;        // it is not the open one
-    bool sealed;       // a seal holds
-    bool old;          // of an earlier process
-    bool found;        // and its cuts are in the tables
-    bool unread;       // or it is damaged, and stays as it is
-    bool covered;      // all its cuts are, and the file says so
-    uint32_t adopted;  // not 0: another process wrote it (wal_object_adopt.c)
-    bool reading;      // and it is not read yet
+    struct object_log_told told;  // of the open one: what its newest object says is covered
+    bool ended;                   // it is not the open one
+    bool sealed;                  // a seal holds
+    bool old;                     // of an earlier process
+    bool found;                   // and its cuts are in the tables
+    bool unread;                  // or it is damaged, and stays as it is
+    bool covered;                 // all its cuts are, and the file says so
+    uint32_t adopted;             // not 0: another process wrote it (wal_object_adopt.c)
+    bool reading;                 // and it is not read yet
 };
 
 // A cut that the head has dropped, and whose objects are still there.

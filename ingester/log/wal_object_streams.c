@@ -31,11 +31,11 @@
 //
 //     1. Streams that have ended and are not sealed are sealed.
 //     2. Cuts that lack entries, and that the head has dropped, are copied (object_log_keep).
-//     3. Objects of covered cuts are deleted, in the order of object_log.h.
-//     4. Streams of which only the seal is left are forgotten.
-//     5. If the file could not be written, it is tried again.
-//
-// Its registration goes when a stream is covered (objects_unfinished).
+//     3. Of the open stream, objects of covered cuts are deleted as far as its newest object tells.
+//     4. One that has ended is covered when the head has dropped all its cuts. Then its
+//        registration goes (objects_unfinished), and after that its objects are cleared away.
+//     5. Streams of which only the seal is left are forgotten.
+//     6. If the file could not be written, it is tried again.
 //
 // What fails there is tried again a second later.
 #include "base/fault.h"
@@ -182,7 +182,6 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
     struct object_log_place place = {.cut = found->cut,
                                      .first = found->first,
                                      .last = found->last,
-                                     .begun = !found->whole,
                                      .damaged = found->damaged && !s->covered,
                                      .until_boot_ns = w->options.boot_ns() + OBJECT_LOG_LATE_NS};
     if (!found->whole || s->covered) {
@@ -228,10 +227,11 @@ static void tell_damaged_objects(struct wal *w, id128 id, const struct object_lo
     char text[LOG_QUOTE_MAX];
     ulid_print(id, stream);
     log_error(NULL, "log.object_damaged",
-              "stream=%s objects=%zu first=%" PRIu64 " fault=%s then=\"%s\"", stream,
-              survey->damaged, survey->bad, log_quote(text, str_of(survey->why.msg)),
+              "stream=%s objects=%zu lost=%zu first=%" PRIu64 " fault=%s then=\"%s\"", stream,
+              survey->damaged, survey->lost, survey->bad, log_quote(text, str_of(survey->why.msg)),
               "the rest of the stream is served and flushed, and answers name it for an hour; its "
               "cut is copied to v1/damaged/ before it goes");
+    metric_add(&ingester_log_damaged_objects, survey->damaged);
     metric_add(&ingester_log_lost_entries, survey->cutless);
     metric_add(&ingester_log_lost_profiles, survey->cutless);
     lock_take(&w->lock);
@@ -260,6 +260,21 @@ bool wal_was_taken_over(struct wal *w)
     return w->objects && w->objects->taken_over;
 }
 
+static bool take_survey(struct wal *w, struct owned *s, const struct wal_terms *terms,
+                        const struct object_log_survey *survey, err *e)
+{
+    if (survey->damaged && !terms->damaged) {
+        *e = survey->why;
+        return false;
+    }
+    if (!fits(survey, terms->most_bytes, e)) return false;
+    for (size_t i = 0; i < survey->n; i++)
+        if (!take_cut(w, s, &survey->cuts[i], e)) return false;
+    s->found = true;
+    if (survey->damaged && !s->covered) tell_damaged_objects(w, s->id, survey);
+    return true;
+}
+
 bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
                          struct req *r, err *e)
 {
@@ -269,20 +284,12 @@ bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms 
     if (!object_log_seal(store, r, s->id, &w->objects->sealer, &number, e)) return false;
     FAULT("wal.object.sealed");
     s->sealed = true;
-    s->top = number - 1;
     if (!s->adopted && !s->covered && !is_own_seal(w, s->id, number, r))
         w->objects->taken_over = true;
-    if (!object_log_look(store, r, &r->arena, s->id, &survey, e)) return false;
-    if (survey.damaged && !terms->damaged) {
-        *e = survey.why;
-        return false;
-    }
-    if (!fits(&survey, terms->most_bytes, e)) return false;
-    for (size_t i = 0; i < survey.n; i++)
-        if (!take_cut(w, s, &survey.cuts[i], e)) return false;
-    s->found = true;
-    if (survey.damaged && !s->covered) tell_damaged_objects(w, s->id, &survey);
-    return true;
+    bool ok = object_log_look(store, r, s->id, number, &survey, e) &&
+              take_survey(w, s, terms, &survey, e);
+    object_log_survey_release(&survey);
+    return ok;
 }
 
 static void tell_unread(struct wal *w, const struct owned *s, const err *why)
@@ -464,7 +471,7 @@ static bool seal_ended(struct wal *w, struct owned *s, uint64_t limit_ns)
 }
 
 // The cuts of a stream that the head has dropped; those that may go are marked as covered: up to
-// the first that the head still has. `held`: there is such a one. s->top becomes that of this
+// the first that the head still has. `held`: there is such a one. s->told becomes that of this
 // moment.
 static bool collect(struct wal *w, struct owned *s, struct object_log_shelf *shelf, bool *held,
                     err *e)
@@ -474,7 +481,7 @@ static bool collect(struct wal *w, struct owned *s, struct object_log_shelf *she
     bool ok = true;
     lock_take(&w->lock);
     for (size_t i = 0; i < o->stream_count; i++)
-        if (id128_eq(o->streams[i].id, s->id)) s->top = o->streams[i].top;
+        if (id128_eq(o->streams[i].id, s->id)) s->told = o->streams[i].told;
     for (size_t i = 0; i < w->cut_count; i++)
         if (id128_eq(w->cuts[i]->stream, s->id)) first_held = MIN(first_held, w->cuts[i]->number);
     for (size_t i = 0; ok && i < o->gone_count; i++) {
@@ -524,6 +531,21 @@ static bool keep_damaged(struct wal *w, id128 id, struct object_log_shelf *shelf
     return ok;
 }
 
+// Of a stream that is covered nothing stays but its seal, once its registration is gone. *empty:
+// that is so.
+static bool clear_stream(struct wal *w, const struct owned *s, struct object_log_shelf *shelf,
+                         struct req *r, bool *empty, err *e)
+{
+    uint64_t removed = 0;
+    for (size_t i = 0; i < shelf->n; i++)
+        if (w->options.boot_ns() < shelf->v[i].until_boot_ns) return true;
+    if (!object_log_clear(w->options.store, r, s->id, clock_mono_ns() + OBJECTS_CLEAR_NS, &removed,
+                          empty, e))
+        return false;
+    if (*empty) shelf->n = 0;
+    return true;
+}
+
 // *covered: nothing of the stream is needed. *empty: only its seal is left.
 static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool *covered,
                         bool *empty)
@@ -532,20 +554,23 @@ static bool trim_stream(struct wal *w, struct owned *s, uint64_t limit_ns, bool 
     struct req r;
     err e = {0};
     bool held = true;
+    *covered = *empty = false;
     bool ok = collect(w, s, &shelf, &held, &e);
-    uint64_t last = shelf.n ? shelf.v[shelf.n - 1].cut : 0;
-    if (ok && shelf.n) {
-        objects_req(w, &r, limit_ns);
-        ok = keep_damaged(w, s->id, &shelf, &r, &e) &&
-             object_log_trim(&shelf, w->options.store, &r, s->id, s->sealed ? 0 : s->top,
-                             w->options.boot_ns(), &e);
-        req_release(&r);
-        FAULT("wal.object.deleted");
-        put_back(w, s->id, &shelf, last);
-    }
+    bool over = s->ended && s->sealed;
+    bool any = shelf.n > 0;
+    uint64_t last = any ? shelf.v[shelf.n - 1].cut : 0;
+    objects_req(w, &r, limit_ns);
+    ok = ok && keep_damaged(w, s->id, &shelf, &r, &e);
+    *covered = ok && !held && over;
+    if (ok && !s->ended)
+        ok = object_log_trim(&shelf, w->options.store, &r, s->id, &s->told, w->options.boot_ns(),
+                             &e);
+    // It is noted as covered before that, and its registration goes then.
+    if (*covered && s->covered) ok = clear_stream(w, s, &shelf, &r, empty, &e);
+    req_release(&r);
+    if (any) FAULT("wal.object.deleted");
+    if (any) put_back(w, s->id, &shelf, last);
     if (!ok) tell("delete", s->id, &e);
-    *covered = ok && !held && s->ended && s->sealed;
-    *empty = *covered && shelf.n == 0;
     object_log_shelf_release(&shelf);
     return ok;
 }

@@ -445,13 +445,13 @@ static void leave(struct world *w, struct node *n)
 static void sweep(struct world *w, struct store *s, struct req *r, bool must)
 {
     const struct object_log_sealer by = {.node = S("sweeper"), .wall_ns = clock_wall_ns()};
-    uint64_t removed = 0;
+    struct object_log_sweep x = {0};
     err e = {0};
-    bool ok = object_log_sweep(s, r, &by, &removed, &e);
+    bool ok = object_log_sweep(&x, s, r, &by, UINT64_MAX, &e);
     if (!ok && (must || !walk_may_fail(w, &e)))
         world_fault(w, "sweep of logs: %s: %s", err_name(e.code), e.msg);
     pthread_mutex_lock(&w->lock);
-    w->counts.cleared += removed;
+    w->counts.cleared += x.removed;
     pthread_mutex_unlock(&w->lock);
 }
 

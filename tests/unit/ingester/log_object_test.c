@@ -17,7 +17,8 @@ static struct log_object_head entries_head(void)
                                     .cut_opened_ns = 0x0102030405060708,
                                     .cut_first_seq = 40,
                                     .first_seq = 42,
-                                    .count = 2};
+                                    .count = 2,
+                                    .covered = {.below = 5, .cut = 2, .seq = 31}};
 }
 
 static void pack(struct buf *out)
@@ -39,7 +40,8 @@ static void pack_seal(struct buf *out)
                                 .nonce = nonce,
                                 .made_ns = 5,
                                 .seal = true,
-                                .node = S("ingester-1")};
+                                .node = S("ingester-1"),
+                                .covered = {.below = 5, .cut = 2, .seq = 31}};
     buf_init(out, NULL, 1 << 20);
     log_object_begin(&p, out, &h);
     assert_ok(log_object_end(&p, e));
@@ -77,7 +79,7 @@ static void the_bytes_are_those_of_the_page(void **state)
 {
     (void)state;
     static const uint8_t head[] = {
-        0x08, 0x01, 0x12, 0x40,  //
+        0x08, 0x02, 0x12, 0x46,  //
         0x0a, 0x10, 1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,
         13,   14,   15,   16,  //
         0x10, 0x07,            //
@@ -85,7 +87,7 @@ static void the_bytes_are_those_of_the_page(void **state)
         0xac, 0xad, 0xae, 0xaf, 0x21, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,  //
         0x38, 0x03,                                                                    //
         0x41, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,                          //
-        0x48, 0x28, 0x50, 0x2a, 0x58, 0x02,
+        0x48, 0x28, 0x50, 0x2a, 0x58, 0x02, 0x60, 0x05, 0x68, 0x02, 0x70, 0x1f,
     };
     static const uint8_t body[] = {
         0x22, 0x12, 0x08, 0x2a, 0x10, 0x03, 0x1a, 0x04, 'a',  'c',  'm',  'e',
@@ -116,13 +118,51 @@ static void a_head_is_read_by_itself(void **state)
     struct log_object_head h;
     err why = {0};
     pack(&b);
-    size_t need = 4 + 0x40 + 5;
+    size_t need = 4 + 0x46 + 5;
     for (size_t n = 0; n <= b.n; n++) {
         const char *bytes = (const char *)tail_guard(b.p, n);
         bool ok = log_object_decode_head(str_make(bytes, n), stream, 7, &h, &why);
         assert_int_equal(ok, n >= need);
         assert_true(ok || why.code == ERR_DATA_LOSS);
     }
+    buf_release(&b);
+}
+
+// Makes both checks right, whatever they guard.
+static void fix_checks(struct buf *b)
+{
+    size_t at[] = {4 + 0x46, b->n - 5};
+    for (size_t k = 0; k < COUNT(at); k++) {
+        uint32_t crc = crc32c(0, b->p, at[k]);
+        for (int i = 0; i < 4; i++)
+            b->p[at[k] + 1 + i] = (char)(crc >> (8 * i));
+    }
+}
+
+// Objects of earlier programs, and seals above them. What they have in the places of the bound, as
+// a later program of that format might, is passed over.
+static void format_1_is_read_as_before(void **state)
+{
+    (void)state;
+    struct buf b;
+    struct log_object o;
+    struct log_object_packer p;
+    struct log_object_head h = entries_head();
+    h.covered = (struct log_object_bound){0};
+    buf_init(&b, NULL, 1 << 20);
+    log_object_begin(&p, &b, &h);
+    log_object_add(&p, S("acme"), 10, S("ne"), S("ws"));
+    log_object_add(&p, S(""), 300, S(""), S("rows"));
+    assert_ok(log_object_end(&p, e));
+    assert_true(b.p[1] == 1 && b.p[3] == 0x40);
+    assert_ok(log_object_decode(buf_view(&b), stream, 7, &o, e));
+    assert_true(o.head.covered.below == 0 && o.head.count == 2);
+    buf_release(&b);
+    pack(&b);
+    b.p[1] = 1;
+    fix_checks(&b);
+    assert_ok(log_object_decode(buf_view(&b), stream, 7, &o, e));
+    assert_true(o.head.covered.below == 0 && o.head.covered.cut == 0 && o.head.covered.seq == 0);
     buf_release(&b);
 }
 
@@ -135,6 +175,7 @@ static void a_seal_says_who_made_it(void **state)
     pack_seal(&b);
     assert_ok(log_object_decode(buf_view(&b), stream, 8, &o, e));
     assert_true(o.head.seal && str_is(o.head.node, "ingester-1"));
+    assert_true(o.head.covered.below == 5 && o.head.covered.cut == 2 && o.head.covered.seq == 31);
     str rest = o.entries;
     assert_false(log_object_next(&rest, &x));
     buf_release(&b);
@@ -168,17 +209,6 @@ static void any_bit_that_flips_is_damage(void **state)
     }
 }
 
-// Both checks are right, and what they guard is not.
-static void fix_checks(struct buf *b)
-{
-    size_t at[] = {4 + 0x40, b->n - 5};
-    for (size_t k = 0; k < COUNT(at); k++) {
-        uint32_t crc = crc32c(0, b->p, at[k]);
-        for (int i = 0; i < 4; i++)
-            b->p[at[k] + 1 + i] = (char)(crc >> (8 * i));
-    }
-}
-
 static void values_that_cannot_be_are_damage(void **state)
 {
     (void)state;
@@ -188,7 +218,7 @@ static void values_that_cannot_be_are_damage(void **state)
         uint8_t byte;
         const char *says;
     } cases[] = {
-        {"another format", 1, 2, "format 2"},
+        {"another format", 1, 3, "format 3"},
         {"another stream", 6, 9, "another stream"},
         {"another number", 23, 9, "number 9"},
         {"no cut", 52, 0, "cut 0"},
@@ -196,8 +226,14 @@ static void values_that_cannot_be_are_damage(void **state)
         {"more entries than there are", 67, 3, "other entries"},
         {"fewer entries than there are", 67, 1, "other entries"},
         {"no entries", 67, 0, "count 0"},
-        {"an entry with another seq", 76, 41, "entry 42"},
-        {"an entry of another cut", 78, 4, "entry 42"},
+        {"covered above itself", 69, 8, "below number 8"},
+        {"covered below nothing", 69, 0, "below number 0"},
+        {"a later cut that is not covered", 71, 4, "cut 4"},
+        {"no cut that is not covered", 71, 0, "cut 0"},
+        {"a later seq that is not covered", 73, 41, "seq 41"},
+        {"its own number with another cut", 69, 7, "below number 7"},
+        {"an entry with another seq", 82, 41, "entry 42"},
+        {"an entry of another cut", 84, 4, "entry 42"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf b;
@@ -236,6 +272,7 @@ int main(void)
         cmocka_unit_test(entries_are_read_as_they_were_written),
         cmocka_unit_test(the_bytes_are_those_of_the_page),
         cmocka_unit_test(a_head_is_read_by_itself),
+        cmocka_unit_test(format_1_is_read_as_before),
         cmocka_unit_test(a_seal_says_who_made_it),
         cmocka_unit_test(any_bit_that_flips_is_damage),
         cmocka_unit_test(values_that_cannot_be_are_damage),

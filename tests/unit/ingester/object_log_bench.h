@@ -4,10 +4,10 @@
 // of object_log.h.
 #pragma once
 
-#include "ingester/log/object_log.h"
+#include "ingester/log/object_log_int.h"
 #include "lib/memstore.h"
 #include "lib/test.h"
-#include "manifest/names.h"
+#include "manifest/stream.h"
 
 #include <stdlib.h>
 
@@ -26,6 +26,9 @@ struct bench {
     uint64_t seq;
     uint64_t cut_first_seq;
     uint64_t cut;
+    uint64_t first_seqs[16];  // of the cuts
+    uint64_t first_of_cut;    // number of the open cut's first object
+    bool unbound;             // objects have format 1
 };
 
 static inline int set_up(void **state)
@@ -34,7 +37,8 @@ static inline int set_up(void **state)
     b->store = memstore_open();
     req_init(&b->r, RANK_DUTY, NULL, 1 << 20, 0);
     object_log_init(&b->w, b->store, STREAM, NULL);
-    b->seq = b->cut = b->cut_first_seq = 1;
+    b->seq = b->cut = b->cut_first_seq = b->first_seqs[1] = 1;
+    object_log_pause_ns = 1000;
     *state = b;
     return 0;
 }
@@ -56,6 +60,18 @@ static inline str name_of(struct bench *b, uint64_t number)
     return name_log_object(&b->r.arena, STREAM, number);
 }
 
+// The first cut that is not covered.
+static inline struct log_object_bound bound_of(struct bench *b)
+{
+    if (b->seq == b->cut_first_seq) b->first_of_cut = b->w.number;
+    struct log_object_bound x = {b->first_of_cut, b->cut, b->cut_first_seq};
+    for (size_t i = b->shelf.n; i > 0; i--) {
+        const struct object_log_place *p = &b->shelf.v[i - 1];
+        if (!p->covered) x = (struct log_object_bound){p->first, p->cut, b->first_seqs[p->cut]};
+    }
+    return b->unbound ? (struct log_object_bound){0} : x;
+}
+
 static inline void fill(struct bench *b, uint64_t count)
 {
     struct log_object_packer p;
@@ -65,7 +81,8 @@ static inline void fill(struct bench *b, uint64_t count)
                                 .cut_opened_ns = 5,
                                 .cut_first_seq = b->cut_first_seq,
                                 .first_seq = b->seq,
-                                .count = count};
+                                .count = count,
+                                .covered = bound_of(b)};
     object_log_fill(&b->w, &p, &h);
     for (uint64_t i = 0; i < count; i++)
         log_object_add(&p, S("acme"), b->seq + i - b->cut_first_seq, S(""), S("r"));
@@ -96,6 +113,8 @@ static inline void next_cut(struct bench *b)
 {
     b->cut++;
     b->cut_first_seq = b->seq;
+    assert_in_range(b->cut, 1, COUNT(b->first_seqs) - 1);
+    b->first_seqs[b->cut] = b->seq;
 }
 
 // Two cuts: objects 1, 2 and 3, 4.
@@ -108,16 +127,74 @@ static inline void write_two_cuts(struct bench *b)
     write_one(b, 3);
 }
 
+// Its cuts are the arena's.
 static inline struct object_log_survey look(struct bench *b)
 {
     struct object_log_survey s;
-    assert_ok(object_log_look(b->store, &b->r, &b->r.arena, STREAM, &s, e));
+    assert_ok(object_log_look(b->store, &b->r, STREAM, 0, &s, e));
+    struct object_log_cut *cuts = ARENA_ARRAY(&b->r.arena, struct object_log_cut, s.n + 1);
+    assert_non_null(cuts);
+    if (s.n) memcpy(cuts, s.cuts, s.n * sizeof *cuts);
+    size_t n = s.n;
+    object_log_survey_release(&s);
+    s.cuts = cuts;
+    s.n = n;
     return s;
 }
 
-static inline void trim(struct bench *b, uint64_t open, int64_t now)
+// What a reader was given of a cut.
+struct reading {
+    uint64_t seqs;
+    uint64_t sum;
+    uint64_t last_seq;
+    size_t damaged;
+    err why;
+    bool covered;
+    err fault;
+};
+
+static inline bool take(void *arg, const struct log_object *o, err *e)
 {
-    assert_ok(object_log_trim(&b->shelf, b->store, &b->r, STREAM, open, now, e));
+    struct reading *x = arg;
+    struct log_object_entry entry;
+    str rest = o->entries;
+    (void)e;
+    while (log_object_next(&rest, &entry)) {
+        assert_true(entry.seq > x->last_seq);
+        x->last_seq = entry.seq;
+        x->seqs++;
+        x->sum += entry.seq;
+    }
+    return true;
+}
+
+static inline void take_damage(void *arg, const err *why)
+{
+    struct reading *x = arg;
+    assert_int_equal(why->code, ERR_DATA_LOSS);
+    x->damaged++;
+    x->why = *why;
+}
+
+static inline bool read_cut(struct bench *b, const struct object_log_cut *c, struct reading *x)
+{
+    const struct object_log_reader to = {take, take_damage, x};
+    return object_log_read(b->store, &b->r, STREAM, c, &to, &x->covered, &x->fault);
+}
+
+static inline void trim(struct bench *b, int64_t now)
+{
+    assert_ok(object_log_trim(&b->shelf, b->store, &b->r, STREAM, &b->w.told, now, e));
+}
+
+static inline void register_stream(struct bench *b)
+{
+    const struct registered_stream own = {.stream = STREAM,
+                                          .node = S("n"),
+                                          .address = S("a:1"),
+                                          .log = STREAM_LOG_OBJECT};
+    bool existed = false;
+    assert_ok(stream_register(b->store, &b->r, &own, &existed, e));
 }
 
 static inline void there(struct bench *b, const char *numbers)

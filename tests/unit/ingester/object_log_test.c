@@ -1,38 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One actor at a time, on a store that fails as told. object_log_model_test.c has several at once.
-#include "manifest/stream.h"
 #include "unit/ingester/object_log_bench.h"
 
 #include <stdlib.h>
-
-struct reading {
-    uint64_t seqs;
-    uint64_t sum;
-    err fault;
-    struct bench *drops;  // an object while it is read
-    uint64_t number;
-};
-
-static bool take(void *arg, const struct log_object *o, err *e)
-{
-    struct reading *x = arg;
-    struct log_object_entry entry;
-    str rest = o->entries;
-    (void)e;
-    while (log_object_next(&rest, &entry)) {
-        x->seqs++;
-        x->sum += entry.seq;
-    }
-    if (x->drops) memstore_drop(x->drops->store, name_of(x->drops, x->number).p);
-    x->drops = NULL;
-    return true;
-}
-
-static bool read_cut(struct bench *b, const struct object_log_cut *c, struct reading *x)
-{
-    return object_log_read(b->store, &b->r, STREAM, c, take, x, &x->fault);
-}
 
 // ---- writing
 
@@ -199,7 +170,7 @@ static void a_writer_in_doubt_learns_by_sealing(void **state)
     }
 }
 
-// While the seal is put, the writer goes on: three objects more, and the first ones are deleted.
+// While the seal is put, the writer goes on: objects 2 to 4, and the first two are deleted.
 static enum memstore_fault overtake(void *arg, const struct memstore_event *ev)
 {
     struct bench *b = arg;
@@ -209,7 +180,8 @@ static enum memstore_fault overtake(void *arg, const struct memstore_event *ev)
     next_cut(b);
     write_one(b, 1);
     object_log_covered(&b->shelf, 1);
-    trim(b, b->w.number - 1, LATE + 1);
+    write_one(b, 1);
+    trim(b, LATE + 1);
     return MEMSTORE_FINE;
 }
 
@@ -218,8 +190,8 @@ static void a_seal_below_the_writer_does_not_hold(void **state)
     struct bench *b = *state;
     write_one(b, 1);
     memstore_set_hooks(b->store, overtake, NULL, b);
-    assert_int_equal(seal(b), 4);
-    there(b, "2 3 4");  // 2 is the seal that does not hold
+    assert_int_equal(seal(b), 5);
+    there(b, "2 3 4 5");  // 2 is the seal that does not hold
     struct object_log_survey s = look(b);
     assert_int_equal(s.n, 1);
     assert_true(s.cuts[0].whole && s.cuts[0].first == 3);
@@ -255,145 +227,79 @@ static void a_seal_that_fails_is_tried_again(void **state)
     there(b, "1 2");
 }
 
-// ---- reading
-
-static void a_cut_with_an_object_missing_is_covered(void **state)
-{
-    static const struct {
-        const char *name;
-        uint64_t missing;
-        unsigned whole;  // bits of cuts that are there and whole
-        size_t n;
-    } cases[] = {
-        {"the first", 1, 2, 2},
-        {"the second", 2, 2, 2},
-        {"the first of the second cut", 3, 0, 2},
-    };
-    struct bench *b = *state;
-    write_two_cuts(b);
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        print_message("case %s\n", cases[i].name);
-        str name = name_of(b, cases[i].missing);
-        str bytes = arena_str(&b->r.arena, memstore_bytes(b->store, name.p));
-        memstore_drop(b->store, name.p);
-        struct object_log_survey s = look(b);
-        assert_int_equal(s.n, cases[i].n);
-        for (size_t k = 0; k < s.n; k++)
-            assert_int_equal(s.cuts[k].whole, cases[i].whole >> k & 1);
-        memstore_set(b->store, name.p, bytes);
-    }
-}
-
-static void a_cut_that_vanishes_while_it_is_read_is_covered(void **state)
-{
-    struct bench *b = *state;
-    write_two_cuts(b);
-    struct object_log_survey s = look(b);
-    struct reading x = {.drops = b, .number = 2};
-    assert_false(read_cut(b, &s.cuts[0], &x));
-    assert_int_equal(x.fault.code, ERR_NOT_FOUND);
-    assert_true(read_cut(b, &s.cuts[1], &x));
-}
-
-// Between the list and the heads all of the first cut goes.
-static enum memstore_fault drop_first(void *arg, const struct memstore_event *ev)
-{
-    struct bench *b = arg;
-    if (ev->op != MEMSTORE_READ) return MEMSTORE_FINE;
-    memstore_set_hooks(b->store, NULL, NULL, NULL);
-    memstore_drop(b->store, name_of(b, 1).p);
-    memstore_drop(b->store, name_of(b, 2).p);
-    return MEMSTORE_FINE;
-}
-
-static void what_goes_during_a_look_is_covered(void **state)
-{
-    struct bench *b = *state;
-    write_two_cuts(b);
-    memstore_set_hooks(b->store, drop_first, NULL, b);
-    struct object_log_survey s = look(b);
-    assert_int_equal(s.n, 1);
-    assert_true(s.cuts[0].whole && s.cuts[0].cut == 2);
-}
-
-static void damage_names_the_object(void **state)
-{
-    struct bench *b = *state;
-    write_two_cuts(b);
-    struct object_log_survey s = look(b);
-    size_t n = memstore_bytes(b->store, name_of(b, 2).p).n;
-    memstore_flip(b->store, name_of(b, 2).p, n - 7, 0);
-    struct reading x = {0};
-    assert_false(read_cut(b, &s.cuts[0], &x));
-    assert_int_equal(x.fault.code, ERR_DATA_LOSS);
-    assert_non_null(strstr(x.fault.msg, name_of(b, 2).p));
-    assert_true(read_cut(b, &s.cuts[1], &x));
-    // Objects of another stream in the place of these.
-    str other = arena_str(&b->r.arena, memstore_bytes(b->store, name_of(b, 4).p));
-    memstore_set(b->store, name_of(b, 3).p, other);
-    s = look(b);
-    assert_true(s.damaged == 1 && s.bad == 3 && s.cuts[1].damaged);
-}
-
-static void hundreds_of_objects_are_looked_at_and_deleted(void **state)
-{
-    struct bench *b = *state;
-    memstore_set_page(b->store, 7);
-    for (int i = 0; i < 300; i++)
-        write_one(b, 1);
-    assert_int_equal(look(b).cuts[0].last, 300);
-    object_log_covered(&b->shelf, 1);
-    trim(b, 300, LATE + 1);
-    assert_int_equal(memstore_count(b->store, "v1/log/"), 1);
-}
-
 // ---- deleting
 
-static void cuts_go_oldest_first_and_the_newest_object_stays(void **state)
+static void what_is_covered_goes_when_the_next_object_tells(void **state)
 {
     struct bench *b = *state;
     write_two_cuts(b);
     object_log_covered(&b->shelf, 2);
-    trim(b, 4, 0);
+    trim(b, 0);
     there(b, "1 2 3 4");  // the first cut is not covered
     object_log_covered(&b->shelf, 1);
-    trim(b, 4, 0);
-    there(b, "4");
-    assert_int_equal(look(b).n, 1);
-    assert_false(look(b).cuts[0].whole);
-    trim(b, 4, 0);
-    there(b, "4");
-    write_one(b, 1);  // still of the same cut
-    trim(b, 5, 0);
-    there(b, "5");
+    trim(b, 0);
+    there(b, "1 2 3 4");  // and now nothing has told
     next_cut(b);
     write_one(b, 1);
-    trim(b, 6, 0);
-    there(b, "6");
-    assert_int_equal(seal(b), 7);
+    trim(b, 0);
+    there(b, "5");
+    assert_int_equal(look(b).n, 1);
+    trim(b, 0);
+    there(b, "5");
+    write_one(b, 1);  // of the same cut
+    trim(b, 0);
+    there(b, "5 6");
     object_log_covered(&b->shelf, 3);
-    trim(b, 0, 0);
+    next_cut(b);
+    write_one(b, 1);
+    trim(b, 0);
     there(b, "7");
-    assert_int_equal(b->shelf.n, 0);
+    assert_int_equal(look(b).damaged, 0);
 }
 
-static void nothing_goes_before_the_first_object_is_gone(void **state)
+// The object that tells of it has to be there, whatever the store said when it was created.
+static void nothing_goes_that_no_object_in_the_store_tells_of(void **state)
 {
     struct bench *b = *state;
     err why = {0};
     write_two_cuts(b);
     object_log_covered(&b->shelf, 1);
-    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_FAILS, 1, 1);
-    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
+    object_log_covered(&b->shelf, 2);
+    next_cut(b);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_PRETENDS, 1, 1);
+    write_one(b, 1);
+    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, &b->w.told, LATE, &why));
+    assert_non_null(strstr(why.msg, name_of(b, 5).p));
     there(b, "1 2 3 4");
-    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_LANDS, 1, 1);
-    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
-    there(b, "2 3 4");
-    memstore_fail(b->store, MEMSTORE_DELETE, MEMSTORE_FAILS, 2, 1);
-    assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, 4, 0, &why));
-    there(b, "2 3 4");
-    trim(b, 4, 0);
-    there(b, "3 4");
+    write_one(b, 1);
+    trim(b, LATE);
+    there(b, "6");
+}
+
+static void nothing_goes_before_the_first_object_is_gone(void **state)
+{
+    struct bench *b = *state;
+    static const struct {
+        enum memstore_fault fault;
+        uint64_t nth;
+        const char *there;
+    } cases[] = {{MEMSTORE_FAILS, 1, "1 2 3 4 5"},
+                 {MEMSTORE_PRETENDS, 1, "1 2 3 4 5"},
+                 {MEMSTORE_LANDS, 1, "2 3 4 5"},
+                 {MEMSTORE_FAILS, 2, "2 3 4 5"}};
+    write_two_cuts(b);
+    object_log_covered(&b->shelf, 1);
+    next_cut(b);
+    write_one(b, 1);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        err why = {0};
+        memstore_fail(b->store, MEMSTORE_DELETE, cases[i].fault, cases[i].nth, 1);
+        assert_false(object_log_trim(&b->shelf, b->store, &b->r, STREAM, &b->w.told, 0, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+        there(b, cases[i].there);
+    }
+    trim(b, 0);
+    there(b, "3 4 5");
 }
 
 static void what_was_put_twice_stays_for_a_while(void **state)
@@ -406,31 +312,53 @@ static void what_was_put_twice_stays_for_a_while(void **state)
     assert_int_equal(put(b, &why), OBJECT_LOG_LANDED);
     landed(b, 1000);
     next_cut(b);
-    write_one(b, 1);
     object_log_covered(&b->shelf, 1);
-    trim(b, 2, LATE + 999);
+    write_one(b, 1);
+    trim(b, LATE + 999);
     there(b, "1 2");
-    trim(b, 2, LATE + 1000);
+    trim(b, LATE + 1000);
     there(b, "2");
 }
 
-static void who_adopts_a_stream_deletes_what_is_left(void **state)
+static bool clear(struct bench *b)
+{
+    uint64_t removed = 0;
+    bool done = false;
+    assert_ok(object_log_clear(b->store, &b->r, STREAM, UINT64_MAX, &removed, &done, e));
+    return done;
+}
+
+static void of_a_stream_that_has_ended_nothing_goes_before_its_registration(void **state)
 {
     struct bench *b = *state;
-    struct object_log_shelf shelf = {0};
+    register_stream(b);
     write_two_cuts(b);
-    memstore_drop(b->store, name_of(b, 1).p);
     assert_int_equal(seal(b), 5);
-    struct object_log_survey s = look(b);
-    assert_ok(object_log_found(&shelf, &s, 1000, e));
-    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, 1000, e));
-    there(b, "2 3 4 5");
-    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, LATE + 1000, e));
-    there(b, "3 4 5");
-    object_log_covered(&shelf, 2);
-    assert_ok(object_log_trim(&shelf, b->store, &b->r, STREAM, 0, LATE + 1000, e));
+    assert_false(clear(b));
+    there(b, "1 2 3 4 5");
+    assert_ok(stream_unregister(b->store, &b->r, STREAM, e));
+    assert_true(clear(b));
     there(b, "5");
-    object_log_shelf_release(&shelf);
+    assert_true(clear(b));
+    there(b, "5");
+}
+
+// Its writer would meet the lower one.
+static void a_seal_below_a_seal_stays(void **state)
+{
+    struct bench *b = *state;
+    err why = {0};
+    write_two_cuts(b);
+    assert_int_equal(seal(b), 5);
+    memstore_flip(b->store, name_of(b, 5).p, 20, 3);
+    assert_int_equal(seal(b), 6);
+    assert_true(clear(b));
+    there(b, "5 6");
+    fill(b, 1);
+    assert_int_not_equal(put(b, &why), OBJECT_LOG_LANDED);
+    memstore_flip(b->store, name_of(b, 5).p, 20, 3);
+    assert_true(clear(b));
+    there(b, "5 6");
 }
 
 // ---- sweeping
@@ -438,20 +366,11 @@ static void who_adopts_a_stream_deletes_what_is_left(void **state)
 static size_t sweep(struct bench *b, int64_t wall_ns)
 {
     struct object_log_sealer by = sealer;
-    uint64_t removed = 0;
+    struct object_log_sweep x = {0};
     by.wall_ns = wall_ns;
-    assert_ok(object_log_sweep(b->store, &b->r, &by, &removed, e));
-    return (size_t)removed;
-}
-
-static void register_stream(struct bench *b)
-{
-    const struct registered_stream own = {.stream = STREAM,
-                                          .node = S("n"),
-                                          .address = S("a:1"),
-                                          .log = STREAM_LOG_OBJECT};
-    bool existed = false;
-    assert_ok(stream_register(b->store, &b->r, &own, &existed, e));
+    assert_ok(object_log_sweep(&x, b->store, &b->r, &by, UINT64_MAX, e));
+    assert_true(x.done);
+    return (size_t)x.removed;
 }
 
 static void a_sweep_leaves_what_is_registered(void **state)
@@ -520,15 +439,12 @@ int main(void)
         TEST(a_seal_below_the_writer_does_not_hold),
         TEST(a_damaged_object_does_not_keep_off_the_seal),
         TEST(a_seal_that_fails_is_tried_again),
-        TEST(a_cut_with_an_object_missing_is_covered),
-        TEST(a_cut_that_vanishes_while_it_is_read_is_covered),
-        TEST(what_goes_during_a_look_is_covered),
-        TEST(damage_names_the_object),
-        TEST(hundreds_of_objects_are_looked_at_and_deleted),
-        TEST(cuts_go_oldest_first_and_the_newest_object_stays),
+        TEST(what_is_covered_goes_when_the_next_object_tells),
+        TEST(nothing_goes_that_no_object_in_the_store_tells_of),
         TEST(nothing_goes_before_the_first_object_is_gone),
         TEST(what_was_put_twice_stays_for_a_while),
-        TEST(who_adopts_a_stream_deletes_what_is_left),
+        TEST(of_a_stream_that_has_ended_nothing_goes_before_its_registration),
+        TEST(a_seal_below_a_seal_stays),
         TEST(a_sweep_leaves_what_is_registered),
         TEST(a_sweep_leaves_a_stream_that_begins_while_it_lists),
         TEST(a_sweep_seals_clears_away_and_keeps_the_seal_for_a_while),

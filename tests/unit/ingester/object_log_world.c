@@ -51,22 +51,42 @@ static uint32_t create(struct turn *t, unsigned name, uint8_t content)
         }
         abort();
     }
+    if (t->lies) {
+        w->swallows--;
+        w->swallowed++;
+        return MADE;
+    }
     if (w->objects[name]) return EXISTS;
     w->objects[name] = content;
     return MADE;
 }
 
-// Bits of the numbers of a stream above `after`, a page of them.
+// Bits of the numbers of a stream above `after`, a page of them; above these, which are seals.
 static uint32_t list(const struct world *w, unsigned stream, unsigned after)
 {
     uint32_t bits = 0;
     size_t n = 0;
     for (unsigned i = after; i < NUMBERS && n < world_list_page; i++) {
-        if (!w->objects[stream * NUMBERS + i]) continue;
-        bits |= 1u << i;
+        uint8_t content = w->objects[stream * NUMBERS + i];
+        if (!content) continue;
+        bits |= 1u << i | (uint32_t)contents[content - 1].seal << (NUMBERS + i);
         n++;
     }
     return bits;
+}
+
+// All objects with entries have the same size, and so have all seals but the one of an empty
+// stream.
+static uint64_t size_of(bool seal, unsigned number)
+{
+    uint64_t most = 0;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < content_count; i++) {
+        if (contents[i].seal != seal) continue;
+        most = MAX(most, contents[i].n);
+        least = MIN(least, contents[i].n);
+    }
+    return seal && number == 1 ? least : most;
 }
 
 static uint32_t perform(struct turn *t, enum op op, unsigned name, unsigned argument)
@@ -77,7 +97,8 @@ static uint32_t perform(struct turn *t, enum op op, unsigned name, unsigned argu
         return list(w, name, argument);
     case SIZE:
     case READ:
-        return w->objects[name];
+        w->lies -= t->lies;
+        return t->lies ? 0 : w->objects[name];
     case CREATE:
         return create(t, name, (uint8_t)argument);
     case DELETE:
@@ -88,9 +109,16 @@ static uint32_t perform(struct turn *t, enum op op, unsigned name, unsigned argu
         return 0;
     case WATCH:
         t->blocked = w->written < argument;
-        return w->written | (uint32_t)w->twice << 8;
+        return w->written | (uint32_t)w->twice << 8 | (uint32_t)w->below << 16;
     case PASS:
         memset(w->flights, 0, sizeof w->flights);
+        return 0;
+    case ASK:
+        return w->covered;
+    case REGISTERED:
+        return !w->unregistered;
+    case UNREGISTER:
+        w->unregistered = 1;
         return 0;
     }
     abort();
@@ -236,24 +264,27 @@ static bool model_get(struct store *s, struct req *r, str name, struct buf *out,
     return buf_ok(out, e);
 }
 
-// Of each object a list tells only that it is there, or the tables of worlds would become large. It
-// says the same size of all, that of the longest head, and a read gives zeros behind the end.
+// Of each object a list tells only that it is there, and whether it is a seal, or the tables of
+// worlds would become large: that tells its size.
 static bool model_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn,
                        void *arg, err *e)
 {
     struct turn *t = turn_of(s);
     uint32_t bits = 0;
-    unsigned from = 0;
+    if (str_starts(prefix, name_streams())) {
+        if (!turn_operate(t, REGISTERED, 0, 0, &bits)) return frozen(e);
+        return !bits || fn(arg, prefix, 0, e);
+    }
     unsigned stream = stream_of(prefix);
-    assert_int_equal(after.n, 0);
+    unsigned from = after.n ? world_name_of(after) % NUMBERS + 1 : 0;
     for (bool more = true; more;) {
         if (!turn_operate(t, LIST, stream, from, &bits)) return frozen(e);
-        more = (size_t)__builtin_popcount(bits) == world_list_page;
+        more = (size_t)__builtin_popcount(bits & ((1u << NUMBERS) - 1)) == world_list_page;
         for (unsigned i = 0; i < NUMBERS; i++) {
             if (!(bits >> i & 1)) continue;
             str name = name_log_object(&r->arena, world_streams[stream], i + 1);
             from = i + 1;
-            if (!fn(arg, name, LOG_OBJECT_HEAD_MAX, e)) return false;
+            if (!fn(arg, name, size_of(bits >> (NUMBERS + i) & 1, i + 1), e)) return false;
         }
     }
     return true;

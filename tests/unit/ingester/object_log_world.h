@@ -18,7 +18,7 @@ enum {
     NUMBERS = 8,  // objects of a stream, from 1
     STREAMS = 2,
     NAMES = NUMBERS * STREAMS,
-    STEPS = 40,   // operations of one actor
+    STEPS = 96,   // operations of one actor
     FLIGHTS = 2,  // creations that timed out and may still land
     CUTS = 3,
     CONTENTS = 256,
@@ -39,9 +39,12 @@ enum op {
     READ,
     CREATE,
     DELETE,
-    COVER,  // a cut: its segments are created
-    WATCH,  // waits until the writer has come so far
-    PASS,   // twenty minutes
+    COVER,       // a cut: its segments are created
+    WATCH,       // waits until the writer has come so far
+    PASS,        // twenty minutes
+    ASK,         // which cuts are covered
+    REGISTERED,  // a LIST: whether the first stream is registered
+    UNREGISTER,
 };
 
 // Results of CREATE.
@@ -54,11 +57,16 @@ enum {
 struct world {
     uint8_t objects[NAMES];       // 0: there is none; otherwise 1 + its content
     uint8_t flights[FLIGHTS][2];  // name, 1 + content; 0: none
-    uint8_t faults;               // that may still happen
-    uint8_t covered;              // bits of cuts of the first stream
-    uint8_t acknowledged;         // bits of entries in the first stream
-    uint8_t written;              // objects of the first stream that the writer knows to be there,
-    uint8_t twice;                // bits of those that it put twice
+    uint8_t faults;               // creations that may still time out,
+    uint8_t lies;                 // reads to which something on the way may still say "not there",
+    uint8_t swallows;             // creations to which it may still say "created"
+    uint8_t swallowed;            // so many have been
+    uint8_t unregistered;
+    uint8_t covered;       // bits of cuts of the first stream
+    uint8_t acknowledged;  // bits of entries in the first stream
+    uint8_t written;       // objects of the first stream that the writer knows to be there,
+    uint8_t twice;         // bits of those that it put twice
+    uint8_t below;         // what the newest of them says is covered
     uint8_t concluded[ACTORS];
     uint8_t has[ACTORS];  // bits of entries
     uint8_t ended[ACTORS];
@@ -76,6 +84,7 @@ struct turn {
     struct world *w;
     enum actor who;
     bool times_out;  // the operation of this turn does
+    bool lies;       // or something on the way does
     bool done;       // it is done
     bool frozen;     // the actor wanted more
     bool blocked;    // it cannot go on yet

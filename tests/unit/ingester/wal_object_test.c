@@ -6,7 +6,7 @@
 #include "lib/dir.h"
 #include "lib/memstore.h"
 #include "lib/test.h"
-#include "manifest/names.h"
+#include "manifest/stream.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/thread.h"
@@ -111,6 +111,12 @@ static struct wal_place append(struct bench *b, const char *rows)
     return place;
 }
 
+static void append_each(struct bench *b, const char *letters)
+{
+    for (; *letters; letters++)
+        append(b, (const char[]){*letters, '\0'});
+}
+
 static bool note(void *arg, const struct wal_entry *entry, err *e)
 {
     (void)e;
@@ -189,28 +195,32 @@ static void what_was_appended_is_read_by_the_next_process(void **state)
     reads(b, "1:a 2:b 3:c 1:d ");
 }
 
-static void a_process_that_ends_well_leaves_its_seal(void **state)
+// Its stream is sealed, and is cleared away later: its registration has to go first.
+static void a_process_that_ends_well_leaves_nothing_to_read(void **state)
 {
     struct bench *b = *state;
-    append(b, "a");
-    append(b, "b");
+    append_each(b, "ab");
     drop_all(b);
     stop(b);
-    assert_int_equal(objects(b), 1);
+    assert_int_equal(objects(b), 3);
     start(b);
     assert_int_equal(wal_cuts(b->w, NULL, 0), 0);
     assert_ok(wal_begin(b->w, e));
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 3);
+    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    wal_tick(b->w);
+    assert_int_equal(objects(b), 1);
 }
 
-static void covered_cuts_are_deleted_but_the_newest_object(void **state)
+static void covered_cuts_are_deleted_when_the_next_object_tells(void **state)
 {
     struct bench *b = *state;
-    append(b, "a");
-    append(b, "b");
+    append_each(b, "ab");
     drop_all(b);
     assert_int_equal(objects(b), 2);
     wal_tick(b->w);
-    assert_int_equal(objects(b), 1);
+    assert_int_equal(objects(b), 2);
     append(b, "c");
     wal_tick(b->w);
     assert_int_equal(objects(b), 1);
@@ -222,8 +232,7 @@ static void covered_cuts_are_deleted_but_the_newest_object(void **state)
 static void what_a_dead_process_had_covered_is_deleted_later(void **state)
 {
     struct bench *b = *state;
-    append(b, "a");
-    append(b, "b");
+    append_each(b, "ab");
     kill_it(b);
     start(b);
     reads(b, "1:a 2:b ");
@@ -317,6 +326,16 @@ static void seal(struct bench *b, id128 stream)
     const struct object_log_sealer by = {.node = S("other")};
     req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
     assert_ok(object_log_seal(b->store, &r, stream, &by, &number, e));
+    req_release(&r);
+}
+
+static void register_it(struct bench *b, id128 stream)
+{
+    struct req r;
+    bool existed = false;
+    const struct registered_stream own = {.stream = stream, .node = S("n"), .address = S("a:1")};
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    assert_ok(stream_register(b->store, &r, &own, &existed, e));
     req_release(&r);
 }
 
@@ -447,9 +466,7 @@ static void damage_is_counted_and_the_rest_is_read(void **state)
 {
     struct bench *b = *state;
     id128 first = stream_of(b);
-    append(b, "a");
-    append(b, "b");
-    append(b, "c");
+    append_each(b, "abc");
     kill_it(b);
     size_t n = memstore_bytes(b->store, object(first, 2)).n;
     memstore_flip(b->store, object(first, 2), n - 6, 1);
@@ -459,15 +476,49 @@ static void damage_is_counted_and_the_rest_is_read(void **state)
     assert_ok(wal_begin(b->w, e));
 }
 
+// Something on the way says once that an object is not there.
+static void a_false_404_loses_nothing(void **state)
+{
+    struct bench *b = *state;
+    append_each(b, "abc");
+    kill_it(b);
+    for (uint64_t nth = 1; nth <= 12; nth++) {
+        memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, nth, 1);
+        start(b);
+        reads(b, "1:a 2:b 3:c ");
+        assert_int_equal(wal_count(b->w).lost_entries, 0);
+        kill_it(b);
+    }
+    start(b);
+}
+
+// Something on the way says "created", once, and nothing is.
+static void a_write_without_effect_is_counted_and_the_rest_is_read(void **state)
+{
+    struct bench *b = *state;
+    id128 lost[WAL_DAMAGED_MAX];
+    register_it(b, stream_of(b));
+    append(b, "a");
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_PRETENDS, 1, 1);
+    append_each(b, "bc");
+    kill_it(b);
+    start(b);
+    reads(b, "1:a 3:c ");
+    assert_int_equal(wal_count(b->w).lost_entries, 1);
+    assert_int_equal(wal_damaged(b->w, lost), 1);
+    assert_ok(wal_begin(b->w, e));
+    drop_all(b);
+    wal_tick(b->w);
+    assert_int_equal(memstore_count(b->store, "v1/damaged/"), 2);
+}
+
 // Head or body, what is readable of a cut is read, and the whole of it is kept for a person.
 static void a_damaged_head_is_counted_and_its_cut_is_kept(void **state)
 {
     struct bench *b = *state;
     id128 lost[WAL_DAMAGED_MAX];
     id128 first = stream_of(b);
-    append(b, "a");
-    append(b, "b");
-    append(b, "c");
+    append_each(b, "abc");
     assert_ok(wal_cut_now(b->w, e));
     append(b, "d");
     kill_it(b);
@@ -514,8 +565,7 @@ static void a_cut_that_vanishes_while_it_is_read_does_not_count(void **state)
 {
     struct bench *b = *state;
     id128 first = stream_of(b);
-    append(b, "a");
-    append(b, "b");
+    append_each(b, "ab");
     kill_it(b);
     start(b);
     memstore_drop(b->store, object(first, 2));
@@ -717,8 +767,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_was_appended_is_read_by_the_next_process),
-        TEST(a_process_that_ends_well_leaves_its_seal),
-        TEST(covered_cuts_are_deleted_but_the_newest_object),
+        TEST(a_process_that_ends_well_leaves_nothing_to_read),
+        TEST(covered_cuts_are_deleted_when_the_next_object_tells),
         TEST(what_a_dead_process_had_covered_is_deleted_later),
         TEST(a_store_that_does_not_answer_at_the_start_is_waited_for),
         TEST(a_write_that_landed_all_the_same_is_read),
@@ -729,6 +779,8 @@ int main(void)
         TEST(an_hour_without_a_push_begins_a_stream),
         TEST(damage_is_counted_and_the_rest_is_read),
         TEST(a_full_disk_stops_nothing),
+        TEST(a_false_404_loses_nothing),
+        TEST(a_write_without_effect_is_counted_and_the_rest_is_read),
         TEST(a_damaged_head_is_counted_and_its_cut_is_kept),
         TEST(a_stream_of_damaged_heads_alone_is_told_and_ends),
         TEST(a_cut_that_vanishes_while_it_is_read_does_not_count),
