@@ -3,6 +3,7 @@ answers are complete again, with each profile counted once. The same if the proc
 import concurrent.futures
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -192,11 +193,16 @@ def test_a_registration_that_a_killed_process_left_is_taken_back(tmp_path):
         await_whole(Server(f.url), service, PODS)
 
 
-def flip_heads(f, count):
-    """Damages the heads of the first objects of the log that have entries."""
+def log_objects(f):
+    """Files of the objects of logs that have entries."""
     logs = os.path.join(f.store, "o/v1/log")
     names = sorted(os.path.join(logs, stream, number) for stream in os.listdir(logs) for number in os.listdir(os.path.join(logs, stream)))
-    names = [name for name in names if os.path.getsize(name) > 150][:count]
+    return [name for name in names if os.path.getsize(name) > 150]
+
+
+def flip_heads(f, count):
+    """Damages the heads of the first objects of the log that have entries."""
+    names = log_objects(f)[:count]
     assert len(names) == count, names
     for name in names:
         with open(name, "r+b") as o:
@@ -232,6 +238,136 @@ def test_a_damaged_head_is_named_and_the_rest_is_served_and_flushed(tmp_path, ad
         kept = os.path.join(f.store, "o/v1/damaged")
         assert sum(len(os.listdir(os.path.join(kept, stream))) for stream in os.listdir(kept)) == len(services)
         assert rest_is_there()
+
+
+@pytest.mark.skipif(S3 is not None or AZURE is not None, reason="damages a directory")
+@pytest.mark.parametrize("adopted", (False, True), ids=("own", "adopted"))
+@pytest.mark.parametrize("number", (1, 3, 5))
+def test_an_object_that_is_gone_is_named_and_the_rest_is_served_and_flushed(tmp_path, adopted, number):
+    """As if the store had said that it was created, and it never was: no later object says that it is covered."""
+    flags = ("--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_age=1h")
+    with Flametree(*flags, data=str(tmp_path)) as f:
+        s, services = Server(f.url), [unique() for _ in range(6)]
+        for service in services:
+            push(s, service, 1)
+        f.kill()
+        os.remove(log_objects(f)[number - 1])
+        if adopted:
+            os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        f.start()
+        s = Server(f.url)
+
+        def rest_is_there():
+            return [ask(s, service)[1] for service in services] == [int(i != number - 1) for i in range(6)]
+        await_("the rest to be there", rest_is_there, 60, 0.2)
+        assert re.search("event=log.object_damaged .* lost=1 first=%d " % number, f.tail(1000))
+        assert f.metric("flametree_ingester_log_damaged_objects_total") == 1 and f.metric("flametree_ingester_log_lost_pushes_total") == 1
+        assert ask(s, services[-1])[0] != "exact", "the loss is not named"
+        flush(f)
+        await_("the registrations of the killed process to go", lambda: all(x.get("state") in ("open", "next") for x in registered(f)), 60, 0.2)
+        kept = os.path.join(f.store, "o/v1/damaged")
+        assert sum(len(os.listdir(os.path.join(kept, stream))) for stream in os.listdir(kept)) == len(services) - 1
+        assert rest_is_there()
+
+
+# ---- many objects. They are copies of the last one, whose rows the head knows by their ids.
+
+def crc32c_table():
+    table = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
+        table.append(i)
+    return table
+
+
+CRC = crc32c_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC[(crc ^ byte) & 255] ^ crc >> 8
+    return (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def fields(data):
+    """[number, wire type, value] of a message; values of wire type 2 and 1 are bytes."""
+    found, at = [], 0
+
+    def number():
+        nonlocal at
+        n = shift = 0
+        while True:
+            byte, at = data[at], at + 1
+            n, shift = n | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return n
+    while at < len(data):
+        tag = number()
+        kind = tag & 7
+        size = 0 if kind == 0 else number() if kind == 2 else 8 if kind == 1 else 4
+        found.append([tag >> 3, kind, number() if kind == 0 else data[at:at + size]])
+        at += size
+    return found
+
+
+def message(found):
+    return b"".join(varint(field << 3 | kind) + (varint(value) if kind == 0 else varint(len(value)) + value if kind == 2 else value) for field, kind, value in found)
+
+
+def put(found, field, value):
+    for x in found:
+        if x[0] == field:
+            x[2] = value
+
+
+def log_object_like(data, number, further):
+    """An object with the entry of another, so many places further on in its cut."""
+    form, head, _, entry, _ = fields(data)
+    head, entry = fields(head[2]), fields(entry[2])
+    seq, before = (next(x[2] for x in entry if x[0] == field) for field in (1, 8))
+    put(head, 2, number)
+    put(head, 10, seq + further)
+    put(entry, 1, seq + further)
+    put(entry, 8, before + further)
+    out = message([form, [2, 2, message(head)]])
+    out += b"\x1d" + crc32c(out)
+    out += message([[4, 2, message(entry)]])
+    return out + b"\x2d" + crc32c(out)
+
+
+@pytest.mark.skipif(S3 is not None or AZURE is not None, reason="writes into a directory")
+@pytest.mark.parametrize("adopted", (False, True), ids=("own", "adopted"))
+def test_a_stream_of_any_number_of_objects_is_read(tmp_path, adopted):
+    """As an hour of pushes makes, of a dozen a second. Reading has no limit that writing has not."""
+    objects, pushes = 36_000, 3
+    with Flametree("--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_age=1h", data=str(tmp_path)) as f:
+        service = unique()
+        for _ in range(pushes):
+            push(Server(f.url), service, 1)
+        f.kill()
+        names = log_objects(f)
+        assert len(names) == pushes, names
+        with open(names[-1], "rb") as o:
+            last = o.read()
+        for number in range(pushes + 1, objects + 1):
+            with open(os.path.join(os.path.dirname(names[-1]), "%016x" % number), "wb") as o:
+                o.write(log_object_like(last, number, number - pushes))
+        if adopted:
+            os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        f.start(wait=False)
+        f.await_listening()
+        await_("the server to be ready", lambda: f.operator().call("GET", "/ready").status == 200, 240, 0.5)
+        await_("the answer to be complete", lambda: ask(Server(f.url), service)[:2] == ("exact", pushes), 240, 0.5)
+        assert "event=log.object_damaged" not in f.tail(1000) and "event=log.damaged" not in f.tail(1000)
 
 
 @pytest.mark.parametrize("flags, well", [(("--ingester.log=object", "--distributor.append_timeout=1400ms"), False), (("--ingester.log=object", "--distributor.append_timeout=1500ms"), True),

@@ -1,0 +1,52 @@
+"""A log in a bucket, behind something that says now and then that an object of it is not there: nothing of the log is lost."""
+import os
+import re
+
+import pytest
+from bucket import on_bucket
+from client import CPU, Pprof, now_ms, select, unique
+from flametree import await_
+from s3_proxy import S3Proxy
+
+PUSHES = 6
+OWN = b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>'
+PAGE = b"404 page not found\n"
+
+
+class Denies(S3Proxy):
+    """Says once that an object of a log is not there, to the nth request that reads it."""
+    number, nth, body = None, 0, b""
+
+    def refuse(self, method, path, headers, body):
+        if self.number is None or method != "GET" or not re.search("/v1/log/[^/]+/%016x$" % self.number, path.split("?")[0]):
+            return None
+        with self.lock:
+            self.nth -= 1
+            return (404, self.body) if self.nth == 0 else None
+
+
+def ask(s, service):
+    """(is the answer complete, profiles)"""
+    reply = s.query("SelectMergeStacktraces", {"Flametree-Partial": "allow"}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() - 1_800_000, end=now_ms() + 300_000).expect(200)
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"])
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("body", (OWN, PAGE), ids=("own", "page"))
+@pytest.mark.parametrize("nth", (1, 2), ids=("looking", "reading"))
+@pytest.mark.parametrize("number", (1, 3, PUSHES))
+@pytest.mark.parametrize("adopted", (False, True), ids=("own-log", "adopted"))
+def test_one_404_for_one_read_loses_nothing(service, adopted, number, nth, body):
+    with Denies(service.url) as proxy, on_bucket(service, "--ingester.log=object", "--ingester.log_linger=0ms", "--ingester.stream_settle=2s", endpoint=proxy.url) as f:
+        shop = unique("shop")
+        for i in range(PUSHES):
+            f.server().push({"__name__": "process_cpu", "service_name": shop, "pod": "p%d" % i}, Pprof(("main;work", 1))).expect(200)
+        assert ask(f.server(), shop) == ("exact", PUSHES)
+        f.kill()
+        if adopted:
+            os.remove(os.path.join(f.data, "ingester/log/STREAMS"))
+        proxy.number, proxy.nth, proxy.body = number, nth, body
+        f.start()
+        await_("the log to be read", lambda: ask(f.server(), shop) == ("exact", PUSHES), 90, 0.2)
+        assert proxy.nth <= 0, "nothing was said to be missing"
+        assert "event=log.damaged" not in f.tail(1000) and "event=log.object_damaged" not in f.tail(1000)
