@@ -492,8 +492,9 @@ static bool sweep_if_due(struct look *l, err *e)
     bool ok = object_log_sweep(&a->sweep, a->in->process->store, &r, &by, now + SWEEP_STEP_NS, e);
     req_release(&r);
     a->sweeping = !a->sweep.done;
-    if (a->sweep.done && a->sweep.removed)
-        log_info(NULL, "log.swept", "objects=%" PRIu64, a->sweep.removed);
+    if (a->sweep.done && (a->sweep.removed || a->sweep.dropped))
+        log_info(NULL, "log.swept", "objects=%" PRIu64 " copies=%" PRIu64, a->sweep.removed,
+                 a->sweep.dropped);
     return ok || err_wrap(e, "sweep of logs");
 }
 

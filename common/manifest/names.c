@@ -252,6 +252,11 @@ str name_log_object(struct arena *a, id128 stream, uint64_t number)
     return object_of(a, "log", stream, number);
 }
 
+str name_all_damaged(void)
+{
+    return S("v1/damaged/");
+}
+
 str name_damaged(struct arena *a, id128 stream)
 {
     return folder_of(a, "damaged", stream);

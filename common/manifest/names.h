@@ -79,6 +79,7 @@ str name_log_object(struct arena *a, id128 stream, uint64_t number);
 bool name_log_number(str text, uint64_t *number) MUST_CHECK;  // the part behind the stream
 
 // Copies of such objects that are kept, because they are damaged, or one of their cut is.
+str name_all_damaged(void);                       // prefix
 str name_damaged(struct arena *a, id128 stream);  // prefix
 str name_damaged_object(struct arena *a, id128 stream, uint64_t number);
 

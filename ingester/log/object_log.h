@@ -78,7 +78,7 @@
 // its neighbours tell which cut that is, or may be (object_log_look.c). If that is the newest
 // object, an older one tells less of what is covered, and objects that were deleted since are told
 // as lost, too: that is better than the reverse. Before a cut that lacks entries is deleted it is
-// copied to v1/damaged/<stream>/, for a person to look at.
+// copied to v1/damaged/<stream>/, for a person to look at: within OBJECT_LOG_KEPT_NS.
 //
 // Many objects. A stream may have any number of them, so all that looks at a stream goes through it
 // batch by batch, with a memory that does not grow with their number, and has the time limit of its
@@ -273,10 +273,17 @@ bool object_log_clear(struct store *s, struct req *r, id128 stream, uint64_t unt
 // by the store's clock (store_age): those of two nodes may be days apart.
 #define OBJECT_LOG_SEAL_NS (INT64_C(48) * 3600 * 1000000000)
 
+// Then copies of damaged cuts. What a deletion hides is in no file after three days
+// (docs/decisions/0017-deletion.md), so a copy stays for less. While a tenant is being deleted,
+// copies that have something of it go at once, and so do those of which that cannot be told.
+#define OBJECT_LOG_KEPT_NS (INT64_C(60) * 3600 * 1000000000)
+
 // A sweep that goes on from call to call. Zero: it begins.
 struct object_log_sweep {
     id128 next;        // the first stream that was not looked at
+    bool logs_done;    // it is one of which there are copies
     uint64_t removed;  // objects so far
+    uint64_t dropped;  // copies
     bool done;         // set by the call that looked at the last one
 };
 

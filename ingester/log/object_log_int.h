@@ -137,6 +137,9 @@ bool object_log_fetch(struct object_log_window *w, struct store *s, struct req *
 
 // ---- deleting (object_log_sweep.c)
 
+// The name of an object of the log, or of its copy: name_log_object, name_damaged_object.
+typedef str object_log_naming(struct arena *a, id128 stream, uint64_t number);
+
 // Deletes an object, and fails with unavailable if it is there all the same: the answer to a
 // deletion may come from something on the way.
 bool object_log_remove_first(struct store *s, struct req *r, id128 stream, uint64_t number,
@@ -145,3 +148,18 @@ bool object_log_remove_first(struct store *s, struct req *r, id128 stream, uint6
 // Deletes the objects from *first to `last`, batch by batch. *first is left at what is not deleted.
 bool object_log_remove(struct store *s, struct req *r, id128 stream, uint64_t *first, uint64_t last,
                        err *e) MUST_CHECK;
+
+// Deletes so many, at once where the store can.
+#define OBJECT_LOG_REMOVE ((size_t)128)
+bool object_log_remove_batch(struct store *s, struct req *r, object_log_naming *name, id128 stream,
+                             const uint64_t *numbers, size_t n, err *e) MUST_CHECK;
+
+// Streams that have something below a prefix of names of objects, in order; the arena's.
+bool object_log_folders(struct store *s, struct req *r, struct arena *a, str prefix,
+                        object_log_naming *name, id128 **streams, size_t *n, err *e) MUST_CHECK;
+
+id128 object_log_next_stream(id128 stream);  // the next one that there could be
+
+// (object_log_kept.c) Goes on with the sweep of copies from x->next on.
+bool object_log_sweep_kept(struct object_log_sweep *x, struct store *s, struct req *r,
+                           uint64_t until_mono_ns, err *e) MUST_CHECK;

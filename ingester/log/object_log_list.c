@@ -168,6 +168,7 @@ void object_log_go_on(const struct object_log_pace *p)
 
 struct streams {
     struct arena *arena;
+    size_t prefix_n;
     id128 *v;
     size_t n;
     size_t cap;
@@ -181,7 +182,7 @@ static bool see_stream(void *arg, str name, uint64_t size, err *e)
     id128 id;
     uint64_t number = 0;
     (void)size;
-    str rest = str_slice(name, name_logs().n, name.n);
+    str rest = str_slice(name, x->prefix_n, name.n);
     if (!name_ulid(&rest, &id) || !name_char(&rest, '/') || !name_log_number(rest, &number))
         return true;
     if (x->n && id128_eq(x->v[x->n - 1], id)) {
@@ -195,20 +196,20 @@ static bool see_stream(void *arg, str name, uint64_t size, err *e)
     return true;
 }
 
-bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 **streams, size_t *n,
-                        err *e)
+bool object_log_folders(struct store *s, struct req *r, struct arena *a, str prefix,
+                        object_log_naming *name, id128 **streams, size_t *n, err *e)
 {
-    struct streams x = {.arena = a};
+    struct streams x = {.arena = a, .prefix_n = prefix.n};
     struct object_log_pace pace = object_log_pace(r);
     bool ok = true;
     for (bool more = true; ok && more;) {
         struct arena scratch;
         err why = {0};
         arena_init(&scratch, r->arena.budget, SCRATCH);
-        // A name of a number is above all others of the folder that could follow.
-        str after = x.many ? name_log_object(&scratch, x.v[x.n - 1], UINT64_MAX) : (str){0};
+        // No number is higher, so the next name is of another stream.
+        str after = x.many ? name(&scratch, x.v[x.n - 1], UINT64_MAX) : (str){0};
         x.many = false;
-        ok = arena_ok(&scratch, &why) && store_list(s, r, name_logs(), after, see_stream, &x, &why);
+        ok = arena_ok(&scratch, &why) && store_list(s, r, prefix, after, see_stream, &x, &why);
         more = !ok && x.many;
         ok = ok || more;
         if (!ok) *e = why;
@@ -218,4 +219,10 @@ bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 *
     *streams = x.v;
     *n = x.n;
     return ok;
+}
+
+bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 **streams, size_t *n,
+                        err *e)
+{
+    return object_log_folders(s, r, a, name_logs(), name_log_object, streams, n, e);
 }

@@ -15,9 +15,6 @@
 #include "manifest/stream.h"
 #include "sys/clock.h"
 
-// Objects in one call of the store.
-#define REMOVE_MANY ((size_t)128)
-
 // Bytes of their names.
 #define SCRATCH ((size_t)512 << 10)
 
@@ -37,15 +34,14 @@ bool object_log_remove_first(struct store *s, struct req *r, id128 stream, uint6
     return ok;
 }
 
-// Numbers up to REMOVE_MANY of them.
-static bool remove_batch(struct store *s, struct req *r, id128 stream, const uint64_t *numbers,
-                         size_t n, err *e)
+bool object_log_remove_batch(struct store *s, struct req *r, object_log_naming *name, id128 stream,
+                             const uint64_t *numbers, size_t n, err *e)
 {
     struct arena a;
     arena_init(&a, r->arena.budget, SCRATCH);
     struct store_removal *v = ARENA_ARRAY(&a, struct store_removal, n);
     for (size_t i = 0; v && i < n; i++)
-        v[i].name = name_log_object(&a, stream, numbers[i]);
+        v[i].name = name(&a, stream, numbers[i]);
     bool ok = arena_ok(&a, e);
     if (ok) store_delete_many(s, r, v, n);
     for (size_t i = 0; ok && i < n; i++) {
@@ -60,12 +56,12 @@ bool object_log_remove(struct store *s, struct req *r, id128 stream, uint64_t *f
                        err *e)
 {
     struct object_log_pace pace = object_log_pace(r);
-    uint64_t numbers[REMOVE_MANY];
+    uint64_t numbers[OBJECT_LOG_REMOVE];
     while (*first <= last) {
-        size_t n = (size_t)MIN(last - *first + 1, (uint64_t)REMOVE_MANY);
+        size_t n = (size_t)MIN(last - *first + 1, (uint64_t)OBJECT_LOG_REMOVE);
         for (size_t i = 0; i < n; i++)
             numbers[i] = *first + i;
-        if (!remove_batch(s, r, stream, numbers, n, e)) return false;
+        if (!object_log_remove_batch(s, r, name_log_object, stream, numbers, n, e)) return false;
         *first += n;
         object_log_go_on(&pace);
     }
@@ -119,14 +115,15 @@ struct clearing {
     id128 stream;
     uint64_t until_mono_ns;
     uint64_t *removed;
-    uint64_t v[REMOVE_MANY];
+    uint64_t v[OBJECT_LOG_REMOVE];
     size_t n;
     bool late;
 };
 
 static bool clear_batch(struct clearing *x, err *e)
 {
-    if (x->n && !remove_batch(x->store, x->r, x->stream, x->v, x->n, e)) return false;
+    if (x->n && !object_log_remove_batch(x->store, x->r, name_log_object, x->stream, x->v, x->n, e))
+        return false;
     *x->removed += x->n;
     x->n = 0;
     x->late = clock_mono_ns() >= x->until_mono_ns;
@@ -136,7 +133,7 @@ static bool clear_batch(struct clearing *x, err *e)
 static bool see_to_clear(void *arg, const struct object_log_listed *o, err *e)
 {
     struct clearing *x = arg;
-    if (x->n == REMOVE_MANY && !clear_batch(x, e)) return false;
+    if (x->n == OBJECT_LOG_REMOVE && !clear_batch(x, e)) return false;
     if (x->late) return false;
     x->v[x->n++] = o->number;
     return true;
@@ -244,15 +241,15 @@ static bool has(const id128 *v, size_t n, id128 stream)
     return false;
 }
 
-static id128 after(id128 stream)
+id128 object_log_next_stream(id128 stream)
 {
     for (size_t i = sizeof stream.b; i > 0 && ++stream.b[i - 1] == 0; i--)
         ;
     return stream;
 }
 
-bool object_log_sweep(struct object_log_sweep *x, struct store *s, struct req *r,
-                      const struct object_log_sealer *by, uint64_t until_mono_ns, err *e)
+static bool sweep_logs(struct object_log_sweep *x, struct store *s, struct req *r,
+                       const struct object_log_sealer *by, uint64_t until_mono_ns, err *e)
 {
     id128 *logs = NULL;
     id128 *registered = NULL;
@@ -269,12 +266,19 @@ bool object_log_sweep(struct object_log_sweep *x, struct store *s, struct req *r
             continue;
         // One that fails is passed over for this time: the others must not wait for it.
         bool ok = sweep_stream(s, r, logs[i], by, until_mono_ns, &x->removed, &done, e);
-        if (!ok || done) x->next = after(logs[i]);
+        if (!ok || done) x->next = object_log_next_stream(logs[i]);
         if (!ok) return false;
         object_log_go_on(&pace);
-        if (i + 1 < n && clock_mono_ns() >= until_mono_ns) return true;
-        if (!done) return true;
+        if (!done || clock_mono_ns() >= until_mono_ns) return true;
     }
-    x->done = true;
+    x->logs_done = true;
+    x->next = (id128){{0}};
     return true;
+}
+
+bool object_log_sweep(struct object_log_sweep *x, struct store *s, struct req *r,
+                      const struct object_log_sealer *by, uint64_t until_mono_ns, err *e)
+{
+    if (!x->logs_done && !sweep_logs(x, s, r, by, until_mono_ns, e)) return false;
+    return !x->logs_done || object_log_sweep_kept(x, s, r, until_mono_ns, e);
 }

@@ -238,6 +238,67 @@ static void what_is_damaged_is_kept_before_it_goes(void **state)
     assert_true(str_eq(copy, memstore_bytes(b->store, name_of(b, 2).p)));
 }
 
+// ---- how long copies stay
+
+static size_t copies(struct bench *b)
+{
+    return memstore_count(b->store, "v1/damaged/");
+}
+
+// A sweep that has no time goes on until it is done.
+static void sweep(struct bench *b)
+{
+    struct object_log_sweep x = {0};
+    for (int i = 0; !x.done; i++) {
+        assert_ok(object_log_sweep(&x, b->store, &b->r, &sealer, 0, e));
+        assert_in_range(i, 0, 20);
+    }
+}
+
+static void keep_all(struct bench *b)
+{
+    uint64_t kept = 0;
+    for (size_t i = 0; i < b->shelf.n; i++)
+        b->shelf.v[i].damaged = true;
+    assert_ok(object_log_keep(&b->shelf, b->store, &b->r, STREAM, &kept, e));
+}
+
+static void copies_go_before_a_deletion_has_to_be_over(void **state)
+{
+    struct bench *b = *state;
+    write_three_cuts(b);
+    hurt(b, 2);
+    keep_all(b);
+    assert_int_equal(copies(b), 6);
+    memstore_pass(b->store, OBJECT_LOG_KEPT_NS - 1);
+    sweep(b);
+    assert_int_equal(copies(b), 6);
+    // Later ones stay.
+    memstore_set(b->store, "v1/damaged/00000000010W00000000000000/0000000000000009", S("later"));
+    memstore_pass(b->store, 1);
+    sweep(b);
+    assert_int_equal(copies(b), 1);
+    memstore_pass(b->store, OBJECT_LOG_KEPT_NS);
+    sweep(b);
+    assert_int_equal(copies(b), 0);
+    assert_true(OBJECT_LOG_KEPT_NS < INT64_C(3) * 24 * 3600 * 1000000000);
+}
+
+// Copies that cannot be read may have something of any tenant.
+static void copies_of_a_tenant_that_is_deleted_go_at_once(void **state)
+{
+    struct bench *b = *state;
+    write_three_cuts(b);
+    hurt(b, 2);
+    keep_all(b);
+    memstore_set(b->store, "v1/closed/other", S(""));
+    sweep(b);
+    assert_int_equal(copies(b), 5);
+    memstore_set(b->store, "v1/closed/acme", S(""));
+    sweep(b);
+    assert_int_equal(copies(b), 0);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -254,6 +315,8 @@ int main(void)
         TEST(objects_that_cannot_follow_each_other_are_refused),
         TEST(an_object_of_another_format_is_left_alone),
         TEST(what_is_damaged_is_kept_before_it_goes),
+        TEST(copies_go_before_a_deletion_has_to_be_over),
+        TEST(copies_of_a_tenant_that_is_deleted_go_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -327,7 +327,7 @@ static void damage_names_the_object(void **state)
 static void any_number_of_objects_is_looked_at_read_and_deleted(void **state)
 {
     const char *nightly = getenv("FLAMETREE_NIGHTLY");
-    const int many = nightly && strcmp(nightly, "1") == 0 ? 200000 : 20000;
+    const uint64_t many = nightly && strcmp(nightly, "1") == 0 ? 200000 : 20000;
     struct bench *b = *state;
     struct reading x = {0};
     struct mem_budget tight;
@@ -336,7 +336,7 @@ static void any_number_of_objects_is_looked_at_read_and_deleted(void **state)
     memstore_set_page(b->store, 100);
     memstore_set_turns(b->store, 64, 0);
     register_stream(b);
-    for (int i = 0; i < many; i++) {
+    for (uint64_t i = 0; i < many; i++) {
         write_one(b, 1);
         req_release(&b->r);
         req_init(&b->r, RANK_DUTY, &tight, 64 << 10, 0);
@@ -356,7 +356,7 @@ static void any_number_of_objects_is_looked_at_read_and_deleted(void **state)
     // Each object is read twice, many of them at once; the lists come to a few pages for each.
     assert_in_range(memstore_totals(b->store).turns, 1, 4 * many / 64 + 8 * many / 100);
     assert_ok(stream_unregister(b->store, &b->r, STREAM, e));
-    for (int i = 0; !done; i++) {
+    for (uint64_t i = 0; !done; i++) {
         uint64_t some = 0;
         assert_ok(object_log_clear(b->store, &b->r, STREAM, 0, &some, &done, e));
         removed += some;

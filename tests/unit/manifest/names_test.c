@@ -41,6 +41,7 @@ static void names_are_what_the_page_says(void **state)
         {name_logs(), "v1/log/"},
         {name_log(&a, stream()), "v1/log/" STREAM "/"},
         {name_log_object(&a, stream(), 26), "v1/log/" STREAM "/000000000000001a"},
+        {name_all_damaged(), "v1/damaged/"},
         {name_damaged(&a, stream()), "v1/damaged/" STREAM "/"},
         {name_damaged_object(&a, stream(), 26), "v1/damaged/" STREAM "/000000000000001a"},
     };
