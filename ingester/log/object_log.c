@@ -125,22 +125,15 @@ enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, e
 
 // ---- sealing
 
-static bool put_seal(struct store *s, struct req *r, id128 stream, uint64_t number,
-                     const struct log_object_bound *covered, const struct object_log_sealer *by,
-                     bool *existed, err *e)
+static bool put_seal(struct store *s, struct req *r, const struct log_object_head *h, bool *existed,
+                     err *e)
 {
     struct buf bytes;
     struct log_object_packer p;
-    struct log_object_head h = {.stream = stream,
-                                .number = number,
-                                .nonce = by->nonce,
-                                .made_ns = by->wall_ns,
-                                .seal = true,
-                                .node = by->node,
-                                .covered = *covered};
-    str name = name_log_object(&r->arena, stream, number);
+    str name = name_log_object(&r->arena, h->stream, h->number);
+    assert(h->seal);
     buf_init(&bytes, NULL, SEAL_MAX);
-    log_object_begin(&p, &bytes, &h);
+    log_object_begin(&p, &bytes, h);
     bool ok = log_object_end(&p, e) && arena_ok(&r->arena, e) &&
               store_put(s, r, name, buf_view(&bytes), existed, e);
     buf_release(&bytes);
@@ -198,14 +191,18 @@ bool object_log_seal(struct store *s, struct req *r, id128 stream,
         bool existed = false;
         err over = {0};
         enum top what = TOP_ENTRIES;
-        struct log_object_bound covered = {0};
+        struct log_object_head seal = {.stream = stream,
+                                       .nonce = by->nonce,
+                                       .made_ns = by->wall_ns,
+                                       .seal = true,
+                                       .node = by->node};
         if (!find_top(s, r, stream, top, &top, e)) return false;
         if (top > 0 && top == sealed) {
             *number = top;
             return true;
         }
         // Whatever the highest is now, a seal below it does not hold.
-        if (top > 0 && !look_at_top(s, r, stream, top, &covered, &what, e)) return false;
+        if (top > 0 && !look_at_top(s, r, stream, top, &seal.covered, &what, e)) return false;
         sealed = what == TOP_SEAL ? top : 0;
         if (what == TOP_SEAL) continue;
         if (what == TOP_ABSENT && object_log_ask_again(&patience, r, &over)) continue;
@@ -213,7 +210,8 @@ bool object_log_seal(struct store *s, struct req *r, id128 stream,
             *e = over;
             return false;
         }
-        if (!put_seal(s, r, stream, top + 1, &covered, by, &existed, e)) return false;
+        seal.number = top + 1;
+        if (!put_seal(s, r, &seal, &existed, e)) return false;
         if (!existed) sealed = top + 1;
     }
     return err_set(e, ERR_UNAVAILABLE, "the log goes on being written while it is sealed");

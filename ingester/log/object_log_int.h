@@ -14,10 +14,16 @@ struct object_log_listed {
 };
 
 // The objects above `after` whose names are the prefix and a number, ascending, at most `most` of
-// them. *more: there may be others. Names that have no number are passed over.
-bool object_log_page(struct store *s, struct req *r, str prefix, uint64_t after,
-                     struct object_log_listed *v, size_t most, size_t *n, bool *more,
-                     err *e) MUST_CHECK;
+// them. Names that have no number are passed over.
+struct object_log_pager {
+    str prefix;
+    uint64_t after;
+    struct object_log_listed *v;  // room for `most`
+    size_t most;
+    size_t n;   // how many there are
+    bool more;  // there are others
+};
+bool object_log_page(struct store *s, struct req *r, struct object_log_pager *p, err *e) MUST_CHECK;
 
 // Names in a page; memory of it is a few hundred kilobytes. Some kinds of store read a whole folder
 // for each LIST. Tests make it smaller.
@@ -154,9 +160,9 @@ bool object_log_remove(struct store *s, struct req *r, id128 stream, uint64_t *f
 bool object_log_remove_batch(struct store *s, struct req *r, object_log_naming *name, id128 stream,
                              const uint64_t *numbers, size_t n, err *e) MUST_CHECK;
 
-// Streams that have something below a prefix of names of objects, in order; the arena's.
-bool object_log_folders(struct store *s, struct req *r, struct arena *a, str prefix,
-                        object_log_naming *name, id128 **streams, size_t *n, err *e) MUST_CHECK;
+// Streams that have objects, or copies of them, in order; the arena's.
+bool object_log_folders(struct store *s, struct req *r, struct arena *a, bool copies,
+                        id128 **streams, size_t *n, err *e) MUST_CHECK;
 
 id128 object_log_next_stream(id128 stream);  // the next one that there could be
 

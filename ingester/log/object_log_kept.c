@@ -111,24 +111,24 @@ static bool sweep_copies(struct sweep_kept *k, bool *done, err *e)
 {
     struct arena a;
     struct object_log_pace pace = object_log_pace(k->r);
-    uint64_t after = 0;
     arena_init(&a, k->r->arena.budget, SCRATCH);
-    str prefix = name_damaged(&a, k->stream);
+    struct object_log_pager p = {.prefix = name_damaged(&a, k->stream),
+                                 .v = k->page,
+                                 .most = COUNT(k->page)};
     bool ok = arena_ok(&a, e);
     *done = true;
     for (bool more = true; ok && more && *done;) {
         uint64_t numbers[OBJECT_LOG_REMOVE];
-        size_t n = 0;
         size_t old = 0;
-        ok = object_log_page(k->store, k->r, prefix, after, k->page, COUNT(k->page), &n, &more, e);
-        if (!ok || n == 0) break;
-        ok = count_old(k, n, &old, e);
+        ok = object_log_page(k->store, k->r, &p, e);
+        if (!ok || p.n == 0) break;
+        ok = count_old(k, p.n, &old, e);
         for (size_t i = 0; ok && i < old; i++)
             numbers[i] = k->page[i].number;
-        ok = ok && drop_copies(k, numbers, old, e) && drop_closed(k, old, n, e);
-        more = more && (old == n || k->closed.n > 0);
-        after = k->page[n - 1].number;
-        *done = !more || old < n || clock_mono_ns() < k->until_mono_ns;
+        ok = ok && drop_copies(k, numbers, old, e) && drop_closed(k, old, p.n, e);
+        more = p.more && (old == p.n || k->closed.n > 0);
+        p.after = k->page[p.n - 1].number;
+        *done = !more || old < p.n || clock_mono_ns() < k->until_mono_ns;
         object_log_go_on(&pace);
     }
     arena_release(&a);
@@ -141,8 +141,7 @@ bool object_log_sweep_kept(struct object_log_sweep *x, struct store *s, struct r
     struct sweep_kept k = {.x = x, .store = s, .r = r, .until_mono_ns = until_mono_ns};
     id128 *streams = NULL;
     size_t n = 0;
-    if (!object_log_folders(s, r, &r->arena, name_all_damaged(), name_damaged_object, &streams, &n,
-                            e) ||
+    if (!object_log_folders(s, r, &r->arena, true, &streams, &n, e) ||
         (n > 0 && !store_names(s, r, name_all_closed(), &r->arena, &k.closed, e)))
         return false;
     for (size_t i = 0; i < n; i++) {

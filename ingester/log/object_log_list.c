@@ -20,39 +20,30 @@ uint64_t object_log_pause_ns = (uint64_t)(100 * NS_PER_MS);
 
 // ---- pages
 
-struct page {
-    str prefix;
-    struct object_log_listed *v;
-    size_t most;
-    size_t n;
-    bool full;
-};
-
 static bool see_name(void *arg, str name, uint64_t size, err *e)
 {
-    struct page *x = arg;
+    struct object_log_pager *p = arg;
     uint64_t number = 0;
     (void)e;
-    if (!name_log_number(str_slice(name, x->prefix.n, name.n), &number)) return true;
-    x->full = x->n == x->most;
-    if (!x->full) x->v[x->n++] = (struct object_log_listed){number, size};
-    return !x->full;
+    if (!name_log_number(str_slice(name, p->prefix.n, name.n), &number)) return true;
+    p->more = p->n == p->most;
+    if (!p->more) p->v[p->n++] = (struct object_log_listed){number, size};
+    return !p->more;
 }
 
-bool object_log_page(struct store *s, struct req *r, str prefix, uint64_t after,
-                     struct object_log_listed *v, size_t most, size_t *n, bool *more, err *e)
+bool object_log_page(struct store *s, struct req *r, struct object_log_pager *p, err *e)
 {
-    struct page x = {.prefix = prefix, .v = v, .most = most};
     struct arena a;
     err why = {0};
+    p->n = 0;
+    p->more = false;
     arena_init(&a, r->arena.budget, SCRATCH);
-    str from =
-        after ? arena_printf(&a, "%.*s%016llx", STR(prefix), (unsigned long long)after) : (str){0};
-    bool ok = arena_ok(&a, &why) && store_list(s, r, prefix, from, see_name, &x, &why);
+    str after = p->after
+                    ? arena_printf(&a, "%.*s%016llx", STR(p->prefix), (unsigned long long)p->after)
+                    : (str){0};
+    bool ok = arena_ok(&a, &why) && store_list(s, r, p->prefix, after, see_name, p, &why);
     arena_release(&a);
-    *n = x.n;
-    *more = x.full;
-    if (ok || x.full) return true;
+    if (ok || p->more) return true;
     *e = why;
     return false;
 }
@@ -69,15 +60,17 @@ bool object_log_each(struct store *s, struct req *r, const struct object_log_spa
     const size_t most = (size_t)MIN((uint64_t)object_log_page_max - 1, last - after) + 1;
     struct object_log_listed *v = mem_resize_bare(r->arena.budget, NULL, 0, most * sizeof *v, e);
     arena_init(&a, r->arena.budget, SCRATCH);
-    str prefix = name_log(&a, of->stream);
+    struct object_log_pager p = {.prefix = name_log(&a, of->stream),
+                                 .after = after,
+                                 .v = v,
+                                 .most = most};
     bool ok = v && arena_ok(&a, e);
     for (bool more = true; ok && more;) {
-        size_t n = 0;
-        ok = object_log_page(s, r, prefix, after, v, most, &n, &more, e);
-        if (!ok || n == 0) break;
-        after = v[n - 1].number;
-        more = more && after < last;
-        for (size_t i = 0; ok && i < n && v[i].number <= last; i++)
+        ok = object_log_page(s, r, &p, e);
+        if (!ok || p.n == 0) break;
+        p.after = v[p.n - 1].number;
+        more = p.more && p.after < last;
+        for (size_t i = 0; ok && i < p.n && v[i].number <= last; i++)
             ok = see(arg, &v[i], e);
         object_log_go_on(&pace);
     }
@@ -196,9 +189,11 @@ static bool see_stream(void *arg, str name, uint64_t size, err *e)
     return true;
 }
 
-bool object_log_folders(struct store *s, struct req *r, struct arena *a, str prefix,
-                        object_log_naming *name, id128 **streams, size_t *n, err *e)
+bool object_log_folders(struct store *s, struct req *r, struct arena *a, bool copies,
+                        id128 **streams, size_t *n, err *e)
 {
+    str prefix = copies ? name_all_damaged() : name_logs();
+    object_log_naming *name = copies ? name_damaged_object : name_log_object;
     struct streams x = {.arena = a, .prefix_n = prefix.n};
     struct object_log_pace pace = object_log_pace(r);
     bool ok = true;
@@ -224,5 +219,5 @@ bool object_log_folders(struct store *s, struct req *r, struct arena *a, str pre
 bool object_log_streams(struct store *s, struct req *r, struct arena *a, id128 **streams, size_t *n,
                         err *e)
 {
-    return object_log_folders(s, r, a, name_logs(), name_log_object, streams, n, e);
+    return object_log_folders(s, r, a, false, streams, n, e);
 }

@@ -509,19 +509,17 @@ static void forget_all(struct object_log_survey *out)
     out->bad = 0;
 }
 
-// *again: an object has told meanwhile that more is covered.
+// What is lost may have been told as covered meanwhile: *now is what is told by now.
 static bool doubt(struct store *s, struct req *r, id128 stream,
-                  const struct object_log_extent *extent, struct object_log_patience *patience,
-                  struct object_log_survey *out, bool *again, err *e)
+                  struct object_log_patience *patience, struct object_log_survey *out,
+                  struct object_log_extent *now, err *e)
 {
-    struct object_log_extent now;
     bool unregistered = false;
-    *again = false;
+    *now = (struct object_log_extent){0};
     if (out->lost == 0) return true;
-    if (!object_log_extent(s, r, stream, patience, &now, e)) return false;
-    *again = now.bound.below > extent->bound.below;
-    if (*again) return true;
-    if (!object_log_is_unregistered(s, r, stream, &unregistered, e)) return false;
+    if (!object_log_extent(s, r, stream, patience, now, e) ||
+        !object_log_is_unregistered(s, r, stream, &unregistered, e))
+        return false;
     if (unregistered) forget_all(out);
     return true;
 }
@@ -533,16 +531,16 @@ bool object_log_look(struct store *s, struct req *r, id128 stream, uint64_t leas
     *out = (struct object_log_survey){.memory = r->arena.budget};
     for (unsigned i = 0; i < LOOKS; i++) {
         struct object_log_extent extent;
-        bool again = false;
+        struct object_log_extent now;
         if (!object_log_extent(s, r, stream, &patience, &extent, e)) return false;
         if (extent.top < least)
             return err_set(e, ERR_UNAVAILABLE,
                            "a list lacks object %" PRIu64 " of the log, which was there", least);
         if (extent.top == 0) return true;
         if (!look_once(s, r, stream, &extent, &patience, out, e) ||
-            !doubt(s, r, stream, &extent, &patience, out, &again, e))
+            !doubt(s, r, stream, &patience, out, &now, e))
             return false;
-        if (!again) return true;
+        if (now.bound.below <= extent.bound.below) return true;
         object_log_survey_release(out);
         *out = (struct object_log_survey){.memory = r->arena.budget};
     }

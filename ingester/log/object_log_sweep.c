@@ -109,12 +109,15 @@ static bool find_stay(struct store *s, struct req *r, id128 stream, const struct
     return true;
 }
 
+// A stream that is cleared away.
 struct clearing {
     struct store *store;
     struct req *r;
     id128 stream;
     uint64_t until_mono_ns;
     uint64_t *removed;
+    struct ending of;
+    uint64_t stay;
     uint64_t v[OBJECT_LOG_REMOVE];
     size_t n;
     bool late;
@@ -140,92 +143,88 @@ static bool see_to_clear(void *arg, const struct object_log_listed *o, err *e)
 }
 
 // Deletes what is below `stay`. *done: all of it.
-static bool clear_below(struct store *s, struct req *r, id128 stream, const struct ending *of,
-                        uint64_t stay, uint64_t until_mono_ns, uint64_t *removed, bool *done,
-                        err *e)
+static bool clear_below(struct clearing *x, bool *done, err *e)
 {
-    struct clearing x = {
-        .store = s, .r = r, .stream = stream, .until_mono_ns = until_mono_ns, .removed = removed};
-    const struct object_log_span below = {stream, of->lowest, stay - 1};
+    const struct object_log_span below = {x->stream, x->of.lowest, x->stay - 1};
     err why = {0};
-    *done = of->lowest >= stay;
+    *done = x->of.lowest >= x->stay;
     if (*done) return true;
-    if (!object_log_remove_first(s, r, stream, of->lowest, e)) return false;
-    ++*removed;
-    bool ok = object_log_each(s, r, &below, see_to_clear, &x, &why) && clear_batch(&x, &why);
+    if (!object_log_remove_first(x->store, x->r, x->stream, x->of.lowest, e)) return false;
+    ++*x->removed;
+    bool ok =
+        object_log_each(x->store, x->r, &below, see_to_clear, x, &why) && clear_batch(x, &why);
     *done = ok;
-    if (ok || x.late) return true;
+    if (ok || x->late) return true;
     *e = why;
     return false;
+}
+
+// What there is, and what of it stays.
+static bool begin_clearing(struct clearing *x, err *e)
+{
+    const struct object_log_span all = {.stream = x->stream};
+    return object_log_each(x->store, x->r, &all, see_ending, &x->of, e) &&
+           (x->of.seen == 0 || find_stay(x->store, x->r, x->stream, &x->of, &x->stay, e));
 }
 
 bool object_log_clear(struct store *s, struct req *r, id128 stream, uint64_t until_mono_ns,
                       uint64_t *removed, bool *done, err *e)
 {
-    struct ending of = {.seen = 0};
-    const struct object_log_span all = {.stream = stream};
+    struct clearing x = {
+        .store = s, .r = r, .stream = stream, .until_mono_ns = until_mono_ns, .removed = removed};
     bool gone = false;
-    uint64_t stay = 0;
     *removed = 0;
     *done = false;
     if (!object_log_is_unregistered(s, r, stream, &gone, e)) return false;
     if (!gone) return true;
-    if (!object_log_each(s, r, &all, see_ending, &of, e)) return false;
-    *done = of.seen == 0;
+    if (!begin_clearing(&x, e)) return false;
+    *done = x.of.seen == 0;
     if (*done) return true;
-    if (!find_stay(s, r, stream, &of, &stay, e)) return false;
-    if (stay == 0)
+    if (x.stay == 0)
         return err_set(e, ERR_UNAVAILABLE, "the highest object of the log is no seal any more");
-    return clear_below(s, r, stream, &of, stay, until_mono_ns, removed, done, e);
+    return clear_below(&x, done, e);
 }
 
 // ---- the sweep
 
 // The seal of a stream of which nothing else is left goes when it is old enough.
-static bool sweep_seal(struct store *s, struct req *r, id128 stream, const struct ending *of,
-                       uint64_t stay, uint64_t *removed, err *e)
+static bool sweep_seal(struct clearing *x, err *e)
 {
     int64_t age_ns = 0;
-    uint64_t top = of->v[(of->seen - 1) % OBJECT_LOG_WINDOW];
-    uint64_t first = stay;
+    uint64_t top = x->of.v[(x->of.seen - 1) % OBJECT_LOG_WINDOW];
+    uint64_t first = x->stay;
     err why = {0};
     struct arena a;
-    arena_init(&a, r->arena.budget, SCRATCH);
-    str seal = name_log_object(&a, stream, top);
-    bool ok = arena_ok(&a, e) && store_age(s, r, seal, &age_ns, &why);
+    arena_init(&a, x->r->arena.budget, SCRATCH);
+    str seal = name_log_object(&a, x->stream, top);
+    bool ok = arena_ok(&a, &why) && store_age(x->store, x->r, seal, &age_ns, &why);
     arena_release(&a);
     if (!ok) {
-        if (why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
-        if (why.code != ERR_OK) *e = why;
-        return false;
-    }
-    if (age_ns < OBJECT_LOG_SEAL_NS) return true;
-    if (!object_log_remove(s, r, stream, &first, top, e)) return false;
-    *removed += top - stay + 1;
-    return true;
-}
-
-static bool sweep_stream(struct store *s, struct req *r, id128 stream,
-                         const struct object_log_sealer *by, uint64_t until_mono_ns,
-                         uint64_t *removed, bool *done, err *e)
-{
-    struct ending of = {.seen = 0};
-    const struct object_log_span all = {.stream = stream};
-    uint64_t stay = 0;
-    uint64_t sealed = 0;
-    err why = {0};
-    *done = true;
-    if (!object_log_each(s, r, &all, see_ending, &of, e)) return false;
-    if (of.seen == 0) return true;
-    if (!find_stay(s, r, stream, &of, &stay, &why)) {
         if (why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
         *e = why;
         return false;
     }
+    if (age_ns < OBJECT_LOG_SEAL_NS) return true;
+    if (!object_log_remove(x->store, x->r, x->stream, &first, top, e)) return false;
+    *x->removed += top - x->stay + 1;
+    return true;
+}
+
+static bool sweep_stream(struct clearing *x, const struct object_log_sealer *by, bool *done, err *e)
+{
+    uint64_t sealed = 0;
+    err why = {0};
+    *done = true;
+    if (!begin_clearing(x, &why)) {
+        if (why.code == ERR_NOT_FOUND) return true;  // somebody else is at it
+        *e = why;
+        return false;
+    }
+    if (x->of.seen == 0) return true;
     // The next sweep finds the seal.
-    if (stay == 0) return object_log_seal(s, r, stream, by, &sealed, e);
-    if (!clear_below(s, r, stream, &of, stay, until_mono_ns, removed, done, e)) return false;
-    return !*done || sweep_seal(s, r, stream, &of, stay, removed, e);
+    if (x->stay == 0) return object_log_seal(x->store, x->r, x->stream, by, &sealed, e);
+    if (!clear_below(x, done, e)) return false;
+    return !*done || sweep_seal(x, e);
 }
 
 static bool has(const id128 *v, size_t n, id128 stream)
@@ -265,7 +264,12 @@ static bool sweep_logs(struct object_log_sweep *x, struct store *s, struct req *
         if (memcmp(logs[i].b, x->next.b, sizeof x->next.b) < 0 || has(registered, count, logs[i]))
             continue;
         // One that fails is passed over for this time: the others must not wait for it.
-        bool ok = sweep_stream(s, r, logs[i], by, until_mono_ns, &x->removed, &done, e);
+        struct clearing one = {.store = s,
+                               .r = r,
+                               .stream = logs[i],
+                               .until_mono_ns = until_mono_ns,
+                               .removed = &x->removed};
+        bool ok = sweep_stream(&one, by, &done, e);
         if (!ok || done) x->next = object_log_next_stream(logs[i]);
         if (!ok) return false;
         object_log_go_on(&pace);

@@ -81,39 +81,40 @@ static bool keep_one(struct keep *k, uint64_t number, err *e)
 static bool keep_page(struct keep *k, size_t n, err *e)
 {
     struct arena a;
-    size_t copies = 0;
     size_t at = 0;
-    bool more = false;
     arena_init(&a, k->r->arena.budget, 4096);
-    str prefix = name_damaged(&a, k->stream);
     // There is no copy without its object, but for those that are gone by now.
-    bool ok = arena_ok(&a, e) && object_log_page(k->store, k->r, prefix, k->there[0].number - 1,
-                                                 k->copies, KEEP_MANY, &copies, &more, e);
+    struct object_log_pager p = {.prefix = name_damaged(&a, k->stream),
+                                 .after = k->there[0].number - 1,
+                                 .v = k->copies,
+                                 .most = KEEP_MANY};
+    bool ok = arena_ok(&a, e) && object_log_page(k->store, k->r, &p, e);
     arena_release(&a);
     for (size_t i = 0; ok && i < n; i++) {
-        while (at < copies && k->copies[at].number < k->there[i].number)
+        while (at < p.n && k->copies[at].number < k->there[i].number)
             at++;
-        bool is_copied = at < copies && k->copies[at].number == k->there[i].number;
+        bool is_copied = at < p.n && k->copies[at].number == k->there[i].number;
         if (!is_copied) ok = keep_one(k, k->there[i].number, e);
     }
     return ok;
 }
 
-static bool keep_place(struct keep *k, const struct object_log_place *p, err *e)
+static bool keep_place(struct keep *k, const struct object_log_place *place, err *e)
 {
     struct arena a;
     struct object_log_pace pace = object_log_pace(k->r);
     arena_init(&a, k->r->arena.budget, 4096);
-    str prefix = name_log(&a, k->stream);
+    struct object_log_pager p = {.prefix = name_log(&a, k->stream),
+                                 .after = place->first - 1,
+                                 .v = k->there};
     bool ok = arena_ok(&a, e);
-    uint64_t after = p->first - 1;
-    for (bool more = true; ok && more && after < p->last;) {
-        size_t n = 0;
-        size_t most = (size_t)MIN((uint64_t)KEEP_MANY, p->last - after);
-        ok = object_log_page(k->store, k->r, prefix, after, k->there, most, &n, &more, e);
-        if (!ok || n == 0) break;
-        after = k->there[n - 1].number;
-        while (n > 0 && k->there[n - 1].number > p->last)
+    for (bool more = true; ok && more && p.after < place->last; more = p.more) {
+        p.most = (size_t)MIN((uint64_t)KEEP_MANY, place->last - p.after);
+        ok = object_log_page(k->store, k->r, &p, e);
+        if (!ok || p.n == 0) break;
+        p.after = k->there[p.n - 1].number;
+        size_t n = p.n;
+        while (n > 0 && k->there[n - 1].number > place->last)
             n--;
         ok = n == 0 || keep_page(k, n, e);
         object_log_go_on(&pace);
