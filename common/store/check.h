@@ -21,6 +21,22 @@
 bool store_check(struct store *one, struct store *other, id128 owner, struct req *r,
                  err *e) MUST_CHECK;
 
+// How large an object may be. A service takes gigabytes in one request, but what stands before it
+// may not: nginx refuses bodies of more than 1 MB unless it is told otherwise. Objects of different
+// sizes are created below STORE_CHECK_PREFIX and deleted again, the first one of `most` bytes, and
+// STORE_SIZE_TRIES at most.
+//
+//     *taken == most    all is well
+//     *taken == 0       not even STORE_SIZE_LEAST bytes are taken
+//     otherwise         that many are, and an eighth more is not
+//
+// Unless all is well, *why is the refusal of the smallest object that was refused. Fails as the
+// store does if that cannot be found out now. `owner` as above.
+#define STORE_SIZE_LEAST ((size_t)1 << 10)
+#define STORE_SIZE_TRIES 12
+bool store_check_size(struct store *s, id128 owner, struct req *r, size_t most, size_t *taken,
+                      err *why, err *e) MUST_CHECK;
+
 // Is the file system of a directory known to break the promises as it is mounted? NULL: no.
 // Otherwise a text that names the mount option and how to set it. Static.
 const char *store_check_mount(const char *dir);

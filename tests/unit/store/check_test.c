@@ -123,6 +123,79 @@ static void a_store_that_is_away_is_not_called_broken(void **state)
     }
 }
 
+// ---- sizes
+
+struct sized {
+    size_t most;
+    unsigned tries;
+};
+
+static enum memstore_fault is_over(void *arg, const struct memstore_event *ev)
+{
+    struct sized *z = arg;
+    if (ev->op != MEMSTORE_CREATE) return MEMSTORE_FINE;
+    z->tries++;
+    return ev->bytes > z->most ? MEMSTORE_TOO_LARGE : MEMSTORE_FINE;
+}
+
+static void the_size_that_is_taken_is_found_in_some_tries(void **state)
+{
+    (void)state;
+    static const size_t tried = (size_t)8 << 20;
+    static const struct {
+        const char *name;
+        size_t most;
+        unsigned tries;  // at most
+    } cases[] = {
+        {"no limit", SIZE_MAX, 1},
+        {"just that", (size_t)8 << 20, 1},
+        {"a byte less", ((size_t)8 << 20) - 1, STORE_SIZE_TRIES},
+        {"nginx", (size_t)1 << 20, STORE_SIZE_TRIES},
+        {"200 kB", 200000, STORE_SIZE_TRIES},
+        {"very little", STORE_SIZE_LEAST + 1, STORE_SIZE_TRIES},
+        {"nothing", STORE_SIZE_LEAST - 1, 2},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sized z = {.most = cases[i].most};
+        struct store *s = memstore_open();
+        struct req r;
+        err why = {0};
+        size_t taken = 1;
+        memstore_set_hooks(s, is_over, NULL, &z);
+        req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+        assert_ok(store_check_size(s, mine, &r, tried, &taken, &why, e));
+        size_t most = MIN(cases[i].most, tried);
+        if (most < STORE_SIZE_LEAST) most = 0;
+        if (taken > most || taken < most - most / 8)
+            fail_msg("%s: %zu is taken", cases[i].name, taken);
+        if (z.tries > cases[i].tries) fail_msg("%s: %u tries", cases[i].name, z.tries);
+        assert_int_equal(why.code, taken < tried ? ERR_OUT_OF_RANGE : ERR_OK);
+        assert_int_equal(memstore_count(s, ""), 0);
+        req_release(&r);
+        store_close(s);
+    }
+}
+
+static void a_size_that_cannot_be_tried_is_no_limit(void **state)
+{
+    (void)state;
+    static const enum memstore_fault faults[] = {MEMSTORE_FAILS, MEMSTORE_LANDS};
+    for (size_t i = 0; i < COUNT(faults); i++) {
+        struct store *s = memstore_open();
+        struct req r;
+        err why = {0};
+        err fault = {0};
+        size_t taken = 0;
+        req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+        memstore_fail(s, MEMSTORE_CREATE, faults[i], 1, 1);
+        assert_false(store_check_size(s, mine, &r, 4096, &taken, &why, &fault));
+        assert_int_equal(fault.code, ERR_UNAVAILABLE);
+        assert_int_equal(memstore_count(s, ""), 0);
+        req_release(&r);
+        store_close(s);
+    }
+}
+
 static void mounts_that_cache_are_named(void **state)
 {
     (void)state;
@@ -156,6 +229,8 @@ int main(void)
         cmocka_unit_test(a_store_that_keeps_its_promises_passes),
         cmocka_unit_test(a_broken_promise_is_named),
         cmocka_unit_test(a_store_that_is_away_is_not_called_broken),
+        cmocka_unit_test(the_size_that_is_taken_is_found_in_some_tries),
+        cmocka_unit_test(a_size_that_cannot_be_tried_is_no_limit),
         cmocka_unit_test(mounts_that_cache_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
