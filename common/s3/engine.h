@@ -122,6 +122,7 @@ struct s3 {
     // Whether an upload in parts ends only if the name is free, which not all services know. It is
     // tried out before the first such upload of an exclusive name.
     _Atomic enum s3_parts parts;
+    _Atomic size_t body_refused;  // bytes of the last body that was too large; 0: none was
     struct s3_latency latency;
     _Atomic int64_t clock_off_ns;  // the service's clock minus ours, when it refused our time
 };

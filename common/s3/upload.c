@@ -24,8 +24,9 @@
 //                                      The parts are dropped.
 //     done, but not proven             the same, by nonce, size and, of a small one, the bytes.
 //                                      Where nothing is there the caller is told `unavailable`
-//     too large (413)                  the caller is told `out_of_range`, unless a try before it
-//                                      has landed
+//     too large (413)                  unless a try before it has landed: what is larger than a
+//                                      part goes up in parts. A part, or less, that is too large:
+//                                      the caller is told `out_of_range`
 //     no answer after all tries        the same, if the object is there; otherwise it may come yet:
 //                                      the caller is told `unavailable`
 //     abandoned, or the process ends   an upload that was begun stays in the bucket, invisible,
@@ -416,11 +417,34 @@ static void drop_parts(struct upload *u)
     arena_release(&a);
 }
 
+static bool put_parts(struct upload *u, bool *existed, err *e)
+{
+    return (u->n == 0 || send_parts(u, e)) && end_parts(u, existed, e);
+}
+
+// May what was not sent yet go up in parts?
+static bool is_divisible(struct upload *u)
+{
+    if (u->n <= PART_BYTES || u->whole) return false;
+    return u->naming == STORE_UNIQUE || parts_are_exclusive(u);
+}
+
+// In one body, or in parts where a body of that size is too large for the service, or for something
+// before it.
+static bool put_all(struct upload *u, bool *existed, err *e)
+{
+    size_t refused = atomic_load(&u->s3->body_refused);
+    if (refused && u->n >= refused && is_divisible(u)) return put_parts(u, existed, e);
+    if (put_whole(u, existed, e)) return true;
+    if (e->code != ERR_OUT_OF_RANGE || !is_divisible(u)) return false;
+    atomic_store(&u->s3->body_refused, u->n);
+    return put_parts(u, existed, e);
+}
+
 bool s3_commit(struct store_upload *up, bool *existed, err *e)
 {
     struct upload *u = CONTAINER_OF(up, struct upload, upload);
-    bool ok = u->id_n > 0 ? (u->n == 0 || send_parts(u, e)) && end_parts(u, existed, e)
-                          : put_whole(u, existed, e);
+    bool ok = u->id_n > 0 ? put_parts(u, existed, e) : put_all(u, existed, e);
     if (!ok) *existed = false;
     // After an unknown outcome the parts stay: a try that is still under way needs them.
     if (ok || e->code != ERR_UNAVAILABLE) drop_parts(u);

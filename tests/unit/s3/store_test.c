@@ -149,6 +149,36 @@ static void uploads_in_parts_end_as_the_service_says(void **state)
     }
 }
 
+// Bodies of 12 MiB are too large, and those of a part are not.
+static void what_is_too_large_as_a_whole_goes_up_in_parts(void **state)
+{
+    struct bench *b = *state;
+    static char bytes[(size_t)12 << 20];
+    const str all = str_make(bytes, sizeof bytes);
+    bool existed = false;
+    err why = {0};
+    unsigned parts = bucket_requests(bucket, "part");
+    bucket_fail(bucket, "put", BUCKET_PAGE_413, 1, 1);
+    assert_ok(store_put_unique(b->store, &b->req, S("v1/large/1"), all, e));
+    assert_int_equal(bucket_requests(bucket, "part"), parts + 2);
+    // It is known now; and what an exclusive name needs is tried out.
+    unsigned puts = bucket_requests(bucket, "put");
+    assert_ok(store_put(b->store, &b->req, S("v1/large/2"), all, &existed, e));
+    assert_false(existed);
+    assert_ok(store_put(b->store, &b->req, S("v1/large/2"), all, &existed, e));
+    assert_true(existed);
+    assert_int_equal(bucket_requests(bucket, "put"), puts + 1);  // of that trial
+    // Less than a part, and a part, cannot be divided.
+    bucket_fail(bucket, "put", BUCKET_PAGE_413, 1, 1);
+    assert_false(store_put(b->store, &b->req, S("v1/large/3"), S("1"), &existed, &why));
+    assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+    bucket_fail(bucket, "part", BUCKET_PAGE_413, 1, 2);
+    assert_false(store_put_unique(b->store, &b->req, S("v1/large/4"), all, &why));
+    assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+    assert_int_equal(bucket_uploads(bucket), 0);
+    bucket_heal(bucket);
+}
+
 static void a_service_without_conditions_for_parts_gets_whole_objects(void **state)
 {
     struct bench *b = *state;
@@ -382,6 +412,7 @@ int main(void)
         CASE(creations_end_as_the_service_says),
         CASE(an_outcome_that_is_not_known_is_unavailable_and_harms_nothing),
         CASE(uploads_in_parts_end_as_the_service_says),
+        CASE(what_is_too_large_as_a_whole_goes_up_in_parts),
         CASE(a_service_without_conditions_for_parts_gets_whole_objects),
         CASE(a_service_without_conditions_is_refused_at_the_start),
         CASE(a_service_that_looks_first_and_writes_then_is_refused),
