@@ -11,7 +11,9 @@
 //
 // A failure before 3: nothing happened, and the whole request is refused. In 3: unavailable; the
 // entries may or may not be in the log, and the distributor tries again with the same ids. If the
-// process ends after 3, a replay shows the rows, and a retry is recognised by its ids.
+// process ends after 3, a replay shows the rows, and a retry is recognised by its ids. In 3,
+// out_of_range: the push will never be in the log, because the store takes no object of its size.
+// The distributor asks no other ingester, as they have the same store, and the client is told.
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/flush/flush.h"
@@ -298,6 +300,7 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
         // Rows that may be in the log all the same are known by their ids when the push is
         // repeated.
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
+        if (e->code == ERR_OUT_OF_RANGE) a->reason = "size";
         abandon(a, a->n);
         if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);  // opens the log again without delay
         return false;
@@ -325,6 +328,9 @@ bool append_run(struct ingester *in, struct req *r, str message, struct buf *out
 {
     struct append a = {.in = in, .req = r};
     if (run_append(&a, message, out, e)) return true;
+    // Out_of_range says that the log's store takes no push of that size, and nothing else.
+    if (e->code == ERR_OUT_OF_RANGE && strcmp(a.reason, "size") != 0)
+        e->code = ERR_INVALID_ARGUMENT;
     bool full = strcmp(a.reason, "memory") == 0 || strcmp(a.reason, "disk") == 0;
     if (full && in->flush) (void)flush_blame(in->flush, e);
     metric_add_to(&ingester_refused, str_of(a.reason), 1);

@@ -67,6 +67,18 @@ void duty_wake(struct ingester *in)
     lock_give(&in->lock);
 }
 
+// Tells a failure once a minute, or when it is another one.
+static void tell_reopen(struct ingester *in, const err *e)
+{
+    static const uint64_t again_ns = 60 * TICK_NS;
+    char text[LOG_QUOTE_MAX];
+    uint64_t now = clock_mono_ns();
+    bool same = in->phase == INGESTER_REOPENING && strcmp(in->fault.msg, e->msg) == 0;
+    if (same && now - in->reopen_told_ns < again_ns) return;
+    in->reopen_told_ns = now;
+    log_warn(NULL, "log.reopen_failed", "fault=%s", log_quote(text, str_of(e->msg)));
+}
+
 // Each step may fail and is tried again at the next tick. A log that is RECOVERED already, because
 // the replay failed after the open, is not closed again.
 static void reopen(struct ingester *in)
@@ -80,8 +92,7 @@ static void reopen(struct ingester *in)
         log_info(NULL, "log.reopened", "cuts=%zu", wal_cuts(in->wal, NULL, 0));
         return;
     }
-    char text[LOG_QUOTE_MAX];
-    log_warn(NULL, "log.reopen_failed", "fault=%s", log_quote(text, str_of(e.msg)));
+    tell_reopen(in, &e);
     set_phase(in, INGESTER_REOPENING, &e);
 }
 
@@ -172,6 +183,26 @@ static void tell_full(struct ingester *in)
                  why.msg);
 }
 
+// What the store, or a proxy before it, does not take is refused, so a person has to know the
+// limit.
+static void tell_limit(struct ingester *in)
+{
+    struct wal_object_limit l;
+    char refused[80] = "";
+    wal_object_limit(in->wal, &l);
+    if (!l.limited) {
+        notice_end(in->process->notices, "log.object_limit", str_of(in->process->id));
+        return;
+    }
+    if (l.refused)
+        snprintf(refused, sizeof refused, ", since one of %zu bytes was refused", l.refused);
+    notice_raise(in->process->notices, "log.object_limit", str_of(in->process->id), NOTICE_FOREVER,
+                 "objects of the log have at most %zu bytes%s, and a push that takes more is "
+                 "refused; let the object store, and every proxy before it, take larger bodies, "
+                 "which is tried every ten minutes: %s",
+                 l.most, refused, l.why);
+}
+
 // The readable rest of a damaged log goes to the store, and after an hour answers do not mention
 // the loss any more. This notice stays until the process ends: acknowledged profiles are gone for
 // good, and a person should look at the disk.
@@ -195,6 +226,7 @@ static void tick(struct ingester *in, unsigned *tries)
     head_tidy(in->head);
     tell_full(in);
     tell_damaged(in);
+    tell_limit(in);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
     // Asked again: the tick may have broken it.
     if (wal_state(in->wal) == WAL_OPEN) {

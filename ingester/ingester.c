@@ -97,6 +97,9 @@ static void set_gauges(void *arg)
     metric_set_to(&ingester_cuts, S("closed"), (int64_t)w.closed_cuts);
     metric_set(&ingester_log_bytes, (int64_t)w.bytes);
     metric_set(&ingester_log_limit, (int64_t)c->log_disk);
+    struct wal_object_limit objects;
+    wal_object_limit(in->wal, &objects);
+    metric_set(&ingester_log_object_limit, (int64_t)objects.most);
     metric_set(&ingester_log_waiting, (int64_t)w.waiting);
     metric_set(&ingester_log_waiting_limit,
                wal_is_remote(in->wal) ? (int64_t)c->log_waiting_bytes : 0);
@@ -203,6 +206,8 @@ static struct wal_options options_of(const struct ingester *in, bool in_store)
                             .disk_reserve = c->disk_reserve,
                             .disk_max = c->log_disk};
     if (in_store) {
+        o.object_max = in->process->store_takes;
+        if (in->process->identity) o.directory = in->process->identity->directory;
         o.store = in->process->store;
         o.linger_ns = c->log_linger;
         o.waiting_max = (size_t)c->log_waiting_bytes;
@@ -451,6 +456,7 @@ const struct service ingester = {
     .internal_rpc = methods,
     .internal_rpc_count = COUNT(methods),
     .keeps = {"ingester/log/CURRENT", "ingester/log/STREAMS"},
+    .writes_objects = true,
     .check = check,
     .start = start,
     .ready = ready,

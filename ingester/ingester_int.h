@@ -43,6 +43,7 @@ struct ingester {
     enum ingester_phase phase;
     err fault;  // of FAILED and REOPENING
     bool stopping;
+    uint64_t reopen_told_ns;  // of the duty thread
     struct known_ids known_ids;
     struct stuck appends;           // those that wait for the log
     _Atomic uint64_t entries_read;  // by the replay

@@ -35,6 +35,7 @@ struct process {
     struct members *members;
     const char *data_dir;  // absolute; subdirectories are the services' own
     struct store *store;   // objects; NULL: none is configured, and heads keep everything
+    size_t store_takes;    // bytes of the largest object that it takes; 0: a limit is not known
     const char *id;        // this process' member id
     const struct node_identity *identity;  // cluster: only if the store was read at the start
     bool all_in_one;
@@ -92,6 +93,8 @@ struct service {
     // Files below the data directory of which one exists once the service has stored data there;
     // none: it stores none. If all are gone, the directory was replaced (datadir.h).
     const char *keeps[2];
+
+    bool writes_objects;  // large ones: the start tries whether the store takes them
 
     // Checks of the service's settings that bounds of single rows cannot express; NULL: none.
     bool (*check)(const struct config *c, err *e);

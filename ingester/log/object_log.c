@@ -119,7 +119,8 @@ enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, e
     if (!arena_ok(&r->arena, e)) return OBJECT_LOG_UNKNOWN;
     w->tries++;
     // Whatever the fault is, the request may have left.
-    if (!store_put(w->store, r, name, buf_view(&w->bytes), &existed, e)) return OBJECT_LOG_UNKNOWN;
+    if (!store_put(w->store, r, name, buf_view(&w->bytes), &existed, e))
+        return e->code == ERR_OUT_OF_RANGE ? OBJECT_LOG_REFUSED : OBJECT_LOG_UNKNOWN;
     return existed ? whose(w, r, e) : landed(w);
 }
 
@@ -137,7 +138,10 @@ static bool put_seal(struct store *s, struct req *r, const struct log_object_hea
     bool ok = log_object_end(&p, e) && arena_ok(&r->arena, e) &&
               store_put(s, r, name, buf_view(&bytes), existed, e);
     buf_release(&bytes);
-    return ok;
+    if (ok || e->code != ERR_OUT_OF_RANGE) return ok;
+    e->code = ERR_UNAVAILABLE;  // no object is smaller: it is not about this one
+    return err_wrap(e, "the object store, or a proxy before it, refuses even the smallest object, "
+                       "so nothing can be stored");
 }
 
 static bool see_top(void *arg, const struct object_log_listed *o, err *e)

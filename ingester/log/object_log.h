@@ -14,6 +14,9 @@
 //     the store fails         nobody knows whether the object is there, or comes later. The same
 //                             bytes are put again, under the same name: a writer that gave up and
 //                             wrote something else there would take the one for the other.
+//     it refuses the bytes    for good (out_of_range, store.h): to put them again is of no use, and
+//                             whether an earlier try landed nobody knows. The name is in doubt like
+//                             any other. The writer seals the stream, which decides it.
 //     the name is taken       its nonce tells by whom. By this object: it had landed. By a seal:
 //                             the stream is over, and this object will never be in it. By anything
 //                             else: data_loss.
@@ -97,6 +100,7 @@
 enum object_log_put {
     OBJECT_LOG_LANDED,
     OBJECT_LOG_UNKNOWN,  // *e says why; the same again
+    OBJECT_LOG_REFUSED,  // *e says why; it will never be taken, and may be there: object_log_close
     OBJECT_LOG_OVER,     // a seal is there: the stream is over, and the object not in it
     OBJECT_LOG_TWICE,  // another object is there, *e is data_loss: somebody else writes the stream
 };
@@ -136,8 +140,8 @@ bool object_log_filled(struct object_log_writer *w, struct log_object_packer *p,
 // more.
 void object_log_unfill(struct object_log_writer *w);
 
-// Puts the object once. LANDED: the next one may be begun. UNKNOWN: again, whenever. OVER: `bytes`
-// stay, for the caller to look at.
+// Puts the object once. LANDED: the next one may be begun. UNKNOWN: again, whenever. REFUSED, OVER:
+// `bytes` stay, for the caller to look at.
 enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, err *e) MUST_CHECK;
 
 // ---- sealing
@@ -151,8 +155,9 @@ struct object_log_sealer {
 };
 
 // Ends a stream, whoever writes it. When it succeeds, a seal holds, and *number is its number. It
-// succeeds also if another one sealed the stream. On failure (unavailable, or as the store says)
-// there may be a seal or not; the caller comes again, or leaves it.
+// succeeds also if another one sealed the stream. On failure (unavailable, or as the store says; a
+// seal that is too large for the store is unavailable, too) there may be a seal or not; the caller
+// comes again, or leaves it.
 bool object_log_seal(struct store *s, struct req *r, id128 stream,
                      const struct object_log_sealer *by, uint64_t *number, err *e) MUST_CHECK;
 

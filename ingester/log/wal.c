@@ -6,6 +6,7 @@
 //     1.     wal_append    queues the caller's waiter, and takes the lead if nobody has it
 //     2.     take_group    the front of the queue
 //     3, 4.  commit        room, cut (wal_need_cut), entries with their news (put_group), one write
+//                          What of the group has no place in it goes back to the queue (put_back).
 //     5.     note_commit   counts and pins; pass_lead
 //     6.     finish        wakes each waiter, with success or with the fault of the group
 //
@@ -13,6 +14,8 @@
 //
 //     no room, no memory     commit fails, `broken` is false: the group is refused. News that were
 //     (3, 4)                 gathered are lost, so a new run begins (wal_next_run).
+//     too large for the      the same, for the first of the group alone; the others go back to the
+//     store (4)              queue
 //     a new cut, the write,  `broken` is true: wal_break puts the open cut in doubt and refuses all
 //     a disk that is gone    that wait. The duty thread opens the log again (wal_life.c).
 //     (3, 4)
@@ -21,7 +24,7 @@
 // A waiter is on the stack of its caller. So nothing of it is touched after its bell was rung.
 #include "ingester/log/wal.h"
 
-#include "ingester/log/wal_int.h"
+#include "ingester/log/wal_object_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -96,14 +99,16 @@ void wal_next_run(struct wal *w)
     w->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
 }
 
-// Writes a group. If it fails and *broken is false, nothing was written and the log is as it was;
-// if *broken is true, nobody knows what is there.
-static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
+// Writes a group, or the first of it: the others are taken out of it and are in *rest. If it fails
+// and *broken is false, nothing was written and the log is as it was; if *broken is true, nobody
+// knows what is there.
+static bool commit(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
+                   bool *broken, err *e)
 {
     assert(w->led && group);
     if (!w->home->has_room(w, bytes, broken, e)) return false;
     *broken = !wal_need_cut(w, bytes, e);
-    return !*broken && w->home->write(w, group, bytes, broken, e);
+    return !*broken && w->home->write(w, group, bytes, rest, broken, e);
 }
 
 // Counts a commit in the cut and the log. With w->lock. The pins must be taken before the lead is
@@ -189,7 +194,7 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     struct waiter *last = group;
     *bytes = group->bytes;
     // The first is taken whatever its size: a push above the limit must be written as well.
-    while (last->next && *bytes + last->next->bytes <= w->home->group_bytes) {
+    while (last->next && *bytes + last->next->bytes <= w->group_bytes) {
         last = last->next;
         *bytes += last->bytes;
     }
@@ -199,12 +204,28 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     return group;
 }
 
+// What a write had no place for comes first in the next one. With w->lock.
+static void put_back(struct wal *w, struct waiter *rest)
+{
+    struct waiter *last = rest;
+    if (!rest) return;
+    assert(w->led && w->state != WAL_BROKEN);
+    for (struct waiter *x = rest; x; x = x->next) {
+        assert(x->news_bytes == 0 && !x->leads);
+        w->waiting += x->bytes;
+        last = x;
+    }
+    last->next = w->first;
+    if (!w->first) w->last = last;
+    w->first = rest;
+}
+
 // An object costs the same whether it has one entry or thousands, so a leader waits for others.
 // Those that came while the object before was put have waited already.
 static void linger(struct wal *w)
 {
     uint64_t until = w->first->since_mono_ns + (uint64_t)w->options.linger_ns;
-    while (w->state == WAL_OPEN && w->waiting < w->home->group_bytes) {
+    while (w->state == WAL_OPEN && w->waiting < w->group_bytes) {
         if (!cond_wait_until(&w->full, &w->lock, until)) break;
     }
 }
@@ -216,14 +237,17 @@ static void lead(struct wal *w)
     size_t bytes = 0;
     if (w->options.linger_ns > 0) linger(w);
     struct waiter *group = take_group(w, &bytes);
+    struct waiter *rest = NULL;
     err fault = {0};
     bool broken = false;
     lock_give(&w->lock);
-    bool ok = commit(w, group, bytes, &broken, &fault);
+    bool ok = commit(w, group, bytes, &rest, &broken, &fault);
+    assert(!broken || !rest);
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
     assert(w->led);
     w->waiting -= bytes;
+    put_back(w, rest);
     if (ok) note_commit(w, group);
     struct waiter *next = pass_lead(w);
     lock_give(&w->lock);
@@ -276,16 +300,19 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
 {
     assert(n > 0 && items && place);
     struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
-    for (size_t i = 0; i < n; i++)
+    size_t rows_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
         me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
+        rows_bytes += items[i].rows.n;
+    }
     me.since_mono_ns = clock_mono_ns();
     lock_take(&w->lock);
-    if (!wal_admits(w, e) || !may_wait(w, me.bytes, e)) {
+    if (!wal_admits(w, e) || !objects_admit(w, rows_bytes, e) || !may_wait(w, me.bytes, e)) {
         lock_give(&w->lock);
         return false;
     }
     w->waiting += me.bytes;
-    if (w->waiting >= w->home->group_bytes) cond_wake_all(&w->full);
+    if (w->waiting >= w->group_bytes) cond_wake_all(&w->full);
     if (w->last) {
         w->last->next = &me;
     } else {

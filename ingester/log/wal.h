@@ -39,6 +39,9 @@
 // the first of its group, or until there are 8 MiB. A write that fails leaves an object of which
 // nobody knows whether it is there; wal_recover puts the same bytes again until that is known, then
 // seals the stream. If another has sealed the stream, the group goes first into the next one.
+// So it does if the store, or something before it, refuses the object because of its size: then
+// objects become smaller, and what is too large even alone is refused (wal_object_size.c). What has
+// no place in an object is first in the next one.
 //
 // An entry has two parts. The owner gives its *rows* as bytes; they refer by number to names,
 // stacks and series that earlier entries of the cut may have brought. Which of these the cut still
@@ -83,6 +86,8 @@ struct wal_options {
     struct store *store;       // where the log is kept; NULL: on disk, in dir
     int64_t linger_ns;         // in a store: an object waits so long for more entries,
     size_t waiting_max;        // and at most so many bytes wait at once; 0 = no limit
+    size_t object_max;         // the store takes no larger objects; 0: that is not known
+    id128 directory;           // of the owner: trial objects have its name (store/check.h)
     int64_t (*wall_ns)(void);  // NULL: the clock
     int64_t (*boot_ns)(void);  // the same
 };
@@ -160,8 +165,9 @@ struct wal_item {
 };
 
 // Writes one entry for each item, all of them or none, and returns when they are synced. Fails with
-// resource_exhausted (disk or memory, naming the setting) or unavailable (the log is not OPEN, or
-// the write failed).
+// resource_exhausted (disk or memory, naming the setting), unavailable (the log is not OPEN, or the
+// write failed) or out_of_range (the store will never take an object with these items, even if it
+// has no others).
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e) MUST_CHECK;
 void wal_unpin(struct wal *w, struct cut *c);
@@ -292,6 +298,16 @@ bool wal_is_remote(const struct wal *w);
 // Whether the log is in an object store which fails, or has not answered for WAL_STORE_SLOW_NS.
 #define WAL_STORE_SLOW_NS (UINT64_C(3) * 1000000000)
 bool wal_store_fails(struct wal *w);
+
+// How large the objects of the log may be, if it is in an object store.
+struct wal_object_limit {
+    size_t most;     // bytes of the largest object that is written now; 0: the log is on disk
+    size_t refused;  // of the object whose refusal set the limit; 0: there was none, or before the
+                     // log was opened
+    bool limited;    // objects are smaller than they would be
+    char why[400];   // the refusal
+};
+void wal_object_limit(struct wal *w, struct wal_object_limit *out);
 
 struct wal_stream {
     id128 id;

@@ -154,8 +154,10 @@ static bool put_group(struct wal *w, struct writing *x, struct waiter *group, si
     return ok;
 }
 
-static bool disk_write(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
+static bool disk_write(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
+                       bool *broken, err *e)
 {
+    assert(!*rest);  // all of the group is one write
     // RocksDB's copy of the rows is reserved from our memory, as its batch knows no budget.
     if (!mem_reserve(w->options.memory, bytes, e)) return false;
     struct writing x = {.batch = rocksdb_writebatch_create(), .seq = w->next_seq};

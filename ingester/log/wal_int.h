@@ -107,7 +107,7 @@ struct scan;
 // What a home does; the lead, cuts and streams in memory are wal*.c's. With the lead, but for
 // load and begin, before which nobody appends, and scan.
 struct wal_home {
-    size_t group_bytes;  // entries of one write; the rest of the queue is the next leader's
+    size_t group_bytes;  // entries of one write, at first (struct wal); the rest is the next one's
     // Makes the tables of cuts and streams agree with what is there: at the open, and after a
     // failed write.
     bool (*load)(struct wal *w, bool first, err *e);
@@ -126,8 +126,10 @@ struct wal_home {
     // NULL: there are none.
     bool (*unfinished)(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
-    // was written.
-    bool (*write)(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e);
+    // was written. What has no place in the write, or nothing to do with the failure, may be taken
+    // out of the group, into *rest, but not if it is broken: it has no news then.
+    bool (*write)(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
+                  bool *broken, err *e);
     void (*mark)(struct wal *w);  // notes how far the newest cut is acknowledged
     bool (*make_cut)(struct wal *w, struct cut *c, err *e);
     bool (*close_cut)(struct wal *w, struct cut *c, err *e);
@@ -181,6 +183,7 @@ struct wal {
     bool offered;
     bool ended;  // wal_end was called
     uint64_t bytes;
+    size_t group_bytes;     // entries of one write (wal_home)
     size_t waiting;         // bytes of appends in the queue and in the group that is written
     struct cond full;       // a leader that lingers need not do so any longer
     uint64_t lost_entries;  // of all cuts, those that were dropped too

@@ -332,6 +332,7 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     if (!w) return NULL;
     w->options = *o;
     w->home = o->store ? &wal_in_store : &wal_on_disk;
+    w->group_bytes = w->home->group_bytes;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
     if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
     w->wall_ahead_ns = wal_wall_ahead(w);

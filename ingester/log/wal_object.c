@@ -5,7 +5,8 @@
 //
 // A group, with the lead, when all goes well:
 //
-//     1. The object is filled with the entries and their news.      fill
+//     1. News are gathered, and the object is filled with the       fill
+//        entries. What has no place is left to the next one.
 //     2. It is put once.                                            object_log_put
 //     3. The cut learns which objects it has.                       note_landed
 //
@@ -15,9 +16,20 @@
 //     a seal is there (2)    The stream is over and the group is not in it. The next stream begins
 //                            at once, and the group goes first into that, with its news gathered
 //                            anew.
+//     too large (2)          The store, or something before it, refuses the object for good. Its
+//                            name is in doubt all the same, as a try may have gone before, so the
+//                            bytes of the name do not change: the stream is sealed at once. If the
+//                            object is in it after all, that is settled like a write that failed.
+//                            Otherwise the limit is learnt (wal_object_size.c), and the group goes
+//                            first into the next stream, in smaller objects. A cut whose first
+//                            object was this one has nothing in the store and is forgotten. News
+//                            are gathered anew, in a new run. A push that was alone is refused.
+//     a seal is refused, too The group is refused, the log is BROKEN. Nothing can be stored now.
 //     the store fails (2)    The group is refused, the log is BROKEN, and every second wal_recover
 //                            puts the same bytes again (settle). Once it is known whether they
 //                            landed, the stream is sealed; an object that did land is read then.
+//                            After OBJECT_DOUBT_NS the seal is put whatever became of the bytes: it
+//                            decides that as well.
 //     the name is taken (2)  by an object of somebody else: the same, but the stream is left to be
 //                            sealed later.
 //     an hour passes         without a write: the next stream begins. Its process may have been
@@ -33,14 +45,14 @@
 #include "sys/rand.h"
 
 #include <inttypes.h>
-
-// Bytes of entries in an object. A store takes about as long for one byte as for a megabyte.
-#define OBJECT_BYTES ((size_t)8 << 20)
+#include <stdio.h>
 
 // A put that takes longer is given up; the log then tries again by itself.
 #define PUT_NS ((uint64_t)(10 * NS_PER_S))
 
 #define IDLE_NS (3600 * NS_PER_S)
+
+#define OBJECT_DOUBT_NS (60 * NS_PER_S)
 
 void objects_req(struct wal *w, struct req *r, uint64_t limit_ns)
 {
@@ -153,6 +165,16 @@ static bool objects_room(struct wal *w, size_t bytes, bool *broken, err *e)
     return !is_idle(w) || next_stream(w, e);
 }
 
+// What goes into one object: callers from the front of a group, with their news.
+struct filling {
+    struct waiter *last;
+    uint64_t items;
+    uint64_t rows;    // of the cut, with these
+    struct buf news;  // of all items
+    size_t *ends;     // of the news of each
+    size_t cap;
+};
+
 static uint64_t count_items(const struct waiter *group)
 {
     uint64_t n = 0;
@@ -161,24 +183,23 @@ static uint64_t count_items(const struct waiter *group)
     return n;
 }
 
-// Entries of one caller. What is counted as news is forgotten first: after a seal they are gathered
-// anew.
-static bool fill_from(struct wal *w, struct log_object_packer *p, struct buf *news,
-                      struct waiter *from, uint64_t *rows, err *e)
+static void forget_news(struct waiter *x)
 {
-    from->bytes -= from->news_bytes;
-    from->news_bytes = 0;
+    x->bytes -= x->news_bytes;
+    x->news_bytes = 0;
+}
+
+static bool gather_from(struct wal *w, struct filling *f, struct waiter *from, err *e)
+{
+    size_t before = f->news.n;
     for (size_t i = 0; i < from->n; i++) {
         const struct wal_item *item = &from->items[i];
-        buf_clear(news);
-        if (item->news && !item->news(item->arg, w->run, news, e)) return false;
-        if (!buf_ok(news, e)) return false;
-        log_object_add(p, from->tenant, *rows, buf_view(news), item->rows);
-        *rows += item->count;
-        from->bytes += news->n;
-        from->news_bytes += news->n;
+        if (item->news && !item->news(item->arg, w->run, &f->news, e)) return false;
+        if (!buf_ok(&f->news, e)) return false;
+        f->ends[f->items + i] = f->news.n;
     }
-    from->place.last_seq = p->seq - 1;
+    from->news_bytes = f->news.n - before;
+    from->bytes += from->news_bytes;
     return true;
 }
 
@@ -198,32 +219,71 @@ static struct log_object_bound covered_so_far(struct wal *w, const struct cut *o
     return b;
 }
 
-// The object of a group. If anything is refused the run is over, as the news that were gathered
-// will not be written.
-static bool fill(struct wal *w, struct waiter *group, uint64_t *rows, err *e)
+// The first of the group always, and others as long as there is place. If the news of one have
+// none, the run is over, as the news that were gathered will not be written.
+static bool gather(struct wal *w, struct filling *f, struct waiter *group, err *e)
+{
+    const struct object_size *z = &w->objects->size;
+    size_t bytes = LOG_OBJECT_HEAD_MAX + ENTRY_OVERHEAD;
+    for (struct waiter *x = group; x; x = x->next)
+        forget_news(x);  // after a seal they are gathered anew
+    for (struct waiter *x = group; x; x = x->next) {
+        if (x != group && bytes + x->bytes > z->full) break;
+        if (!gather_from(w, f, x, e)) return false;
+        if (x != group && bytes + x->bytes > z->most) {
+            f->news.n -= x->news_bytes;
+            forget_news(x);
+            wal_next_run(w);
+            break;
+        }
+        bytes += x->bytes;
+        f->items += x->n;
+        f->last = x;
+    }
+    return true;
+}
+
+static bool pack(struct wal *w, struct filling *f, struct waiter *group, err *e)
 {
     struct wal_objects *o = w->objects;
-    struct cut *c = w->open;
+    const struct cut *c = w->open;
     struct log_object_packer p;
-    struct buf news;
     uint64_t first = w->next_seq;
-    struct log_object_head h = {.nonce = objects_nonce(),
-                                .made_ns = w->options.wall_ns(),
-                                .cut = c->number,
-                                .cut_opened_ns = c->opened_wall_ns,
-                                .cut_first_seq = c->first_seq ? c->first_seq : first,
-                                .first_seq = first,
-                                .count = count_items(group),
-                                .covered = covered_so_far(w, c)};
-    bool ok = true;
-    buf_init(&news, w->options.memory, SIZE_MAX);
-    *rows = c->rows;
+    const struct log_object_head h = {.nonce = objects_nonce(),
+                                      .made_ns = w->options.wall_ns(),
+                                      .cut = c->number,
+                                      .cut_opened_ns = c->opened_wall_ns,
+                                      .cut_first_seq = c->first_seq ? c->first_seq : first,
+                                      .first_seq = first,
+                                      .count = f->items,
+                                      .covered = covered_so_far(w, c)};
+    size_t item = 0;
+    size_t from = 0;
     object_log_fill(&o->writer, &p, &h);
-    for (struct waiter *x = group; ok && x; x = x->next)
-        ok = fill_from(w, &p, &news, x, rows, e);
-    if (!ok) object_log_unfill(&o->writer);
-    ok = ok && object_log_filled(&o->writer, &p, e);
-    buf_release(&news);
+    for (struct waiter *x = group; x != f->last->next; x = x->next) {
+        for (size_t i = 0; i < x->n; i++) {
+            size_t to = f->ends[item++];
+            str news = str_slice(buf_view(&f->news), from, to);
+            log_object_add(&p, x->tenant, f->rows, news, x->items[i].rows);
+            f->rows += x->items[i].count;
+            from = to;
+        }
+        x->place.last_seq = p.seq - 1;
+    }
+    return object_log_filled(&o->writer, &p, e);
+}
+
+// The object of a group, or of its first callers up to f->last. If anything is refused the run is
+// over.
+static bool fill(struct wal *w, struct waiter *group, struct filling *f, err *e)
+{
+    struct mem_budget *memory = w->options.memory;
+    *f = (struct filling){.rows = w->open->rows};
+    buf_init(&f->news, memory, SIZE_MAX);
+    bool ok = mem_grow(memory, &f->ends, &f->cap, count_items(group), sizeof *f->ends, e) &&
+              gather(w, f, group, e) && pack(w, f, group, e);
+    mem_free(memory, f->ends, f->cap * sizeof *f->ends);
+    buf_release(&f->news);
     if (!ok) wal_next_run(w);
     return ok;
 }
@@ -273,33 +333,113 @@ void objects_note_landed(struct wal *w, struct cut *c)
     s->told = x->told;
 }
 
-static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
+// Takes the callers behind `last` out of the group.
+static void cut_group(struct waiter *last, struct waiter **rest)
+{
+    *rest = last->next;
+    last->next = NULL;
+    for (struct waiter *x = *rest; x; x = x->next)
+        forget_news(x);
+}
+
+// Ends the stream of the writer. *is_there: an object was in doubt, and is in the log after all.
+static bool close_stream(struct wal *w, bool *is_there, err *e)
 {
     struct wal_objects *o = w->objects;
+    struct req r;
+    objects_req(w, &r, PUT_NS);
+    bool ok = object_log_close(&o->writer, &r, &o->sealer, is_there, e);
+    req_release(&r);
+    if (!ok) o->doubt.unsure = true;
+    return ok;
+}
+
+static void note_refusal(struct wal_objects *o, const err *why)
+{
+    o->doubt.refused = true;
+    snprintf(o->doubt.why, sizeof o->doubt.why, "%s", why->msg);
+}
+
+// The object in doubt is refused for good; *e says why. A seal in its place decides whether it is
+// in the log. False, and the log is broken: it cannot be sealed, or the object is there.
+static bool end_refused(struct wal *w, err *e)
+{
+    struct wal_objects *o = w->objects;
+    bool is_there = false;
+    size_t n = o->writer.bytes.n;
+    note_refusal(o, e);
+    if (!close_stream(w, &is_there, e)) return false;
+    if (is_there) {
+        lock_take(&w->lock);
+        objects_note_landed(w, w->open);
+        lock_give(&w->lock);
+        o->doubt.landed = true;
+        return err_wrap(e, "log: the object was refused, and is there all the same");
+    }
+    objects_note_refused(w, n, o->doubt.why);
+    return true;
+}
+
+// The first of the group cannot be stored even alone. The others have nothing to do with it.
+static bool refuse_first(struct wal *w, struct waiter *group, size_t n, struct waiter **rest,
+                         err *e)
+{
+    cut_group(group, rest);
+    wal_next_run(w);
+    return objects_refuse(w, n, e);
+}
+
+static void note_doubt(struct wal *w, const struct filling *f)
+{
+    w->objects->doubt = (struct doubt){.cut = w->open,
+                                       .first_seq = w->next_seq,
+                                       .last_seq = f->last->place.last_seq,
+                                       .rows = f->rows,
+                                       .since_boot_ns = w->options.boot_ns()};
+}
+
+// The object was put, and it is not in the log now. True: the next stream is begun, where the group
+// comes first. Otherwise the log is broken.
+static bool go_on_after(struct wal *w, enum object_log_put what, size_t bytes, err *e)
+{
+    if (what == OBJECT_LOG_TWICE) w->objects->lost = true;
+    bool over = what == OBJECT_LOG_OVER || (what == OBJECT_LOG_REFUSED && end_refused(w, e));
+    if (over && next_stream(w, e) && wal_need_cut(w, bytes, e)) return true;
+    e->code = ERR_UNAVAILABLE;  // whatever the store said is not about the push
+    return false;
+}
+
+static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
+                          bool *broken, err *e)
+{
+    struct wal_objects *o = w->objects;
+    struct filling f;
     for (;;) {
-        uint64_t rows = 0;
-        if (!fill(w, group, &rows, e)) return false;
-        o->doubt = (struct doubt){.cut = w->open, .first_seq = w->next_seq, .rows = rows};
-        for (const struct waiter *x = group; x; x = x->next)
-            o->doubt.last_seq = x->place.last_seq;
+        if (!fill(w, group, &f, e)) return false;
+        size_t n = o->writer.bytes.n;
+        if (n > o->size.most) {
+            object_log_unfill(&o->writer);
+            return refuse_first(w, group, n, rest, e);
+        }
+        note_doubt(w, &f);
         enum object_log_put what = objects_put(w, e);
         if (what == OBJECT_LOG_LANDED) break;
-        *broken = what != OBJECT_LOG_OVER;
-        if (*broken && what == OBJECT_LOG_TWICE) o->lost = true;
-        *broken = *broken || !next_stream(w, e) || !wal_need_cut(w, bytes, e);
-        if (*broken) {
-            e->code = ERR_UNAVAILABLE;  // whatever the store said is not about the push
-            return false;
-        }
+        *broken = !go_on_after(w, what, bytes, e);
+        if (*broken) return false;
+        if (what == OBJECT_LOG_REFUSED && f.last == group)
+            return refuse_first(w, group, n, rest, e);
     }
     note_use(w);
     lock_take(&w->lock);
     objects_note_landed(w, w->open);
     lock_give(&w->lock);
-    if (!FAULT_ERRNO("wal.sync.after")) return true;
-    *broken = true;
-    o->doubt.landed = true;
-    return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
+    if (FAULT_ERRNO("wal.sync.after")) {
+        *broken = true;
+        o->doubt.landed = true;
+        return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
+    }
+    cut_group(f.last, rest);
+    return true;
 }
 
 // ---- after a failed write
@@ -319,11 +459,28 @@ static void take_in(struct wal *w)
     o->doubt = (struct doubt){0};
 }
 
+// Puts the object in doubt once more. False: it is still in doubt, and *e says why. One that was
+// refused is not put again; one that is in doubt for long is left to the seal, as it may be one
+// that the store will never take.
+static bool put_again(struct wal *w, bool *is_there, err *e)
+{
+    struct wal_objects *o = w->objects;
+    err fault = {0};
+    int64_t doubt_ns = w->options.boot_ns() - o->doubt.since_boot_ns;
+    if (o->doubt.refused) return true;
+    enum object_log_put what = objects_put(w, &fault);
+    *is_there = what == OBJECT_LOG_LANDED;
+    o->lost = what == OBJECT_LOG_TWICE;
+    if (what == OBJECT_LOG_REFUSED) note_refusal(o, &fault);
+    if (!o->lost && (what != OBJECT_LOG_UNKNOWN || doubt_ns >= OBJECT_DOUBT_NS)) return true;
+    *e = fault;
+    return false;
+}
+
 // Finds out what became of the object in doubt, and ends the stream.
 static bool settle(struct wal *w, err *e)
 {
     struct wal_objects *o = w->objects;
-    struct req r;
     bool is_there = false;
     if (o->lost) {
         char text[LOG_QUOTE_MAX];
@@ -334,19 +491,17 @@ static bool settle(struct wal *w, err *e)
         object_log_unfill(&o->writer);
         return true;
     }
-    if (o->writer.bytes.n > 0 && !o->writer.over) {
-        enum object_log_put what = objects_put(w, e);
-        o->lost = what == OBJECT_LOG_TWICE;
-        if (what == OBJECT_LOG_TWICE || what == OBJECT_LOG_UNKNOWN) return false;
-        is_there = what == OBJECT_LOG_LANDED;
-    }
+    size_t n = o->writer.bytes.n;
+    if (n > 0 && !o->writer.over && !put_again(w, &is_there, e)) return false;
     if ((is_there || o->doubt.landed) && o->doubt.cut) take_in(w);
     if (o->writer.over) return true;
-    objects_req(w, &r, PUT_NS);
-    bool ok = object_log_close(&o->writer, &r, &o->sealer, &is_there, e);
-    req_release(&r);
-    if (ok && is_there && o->doubt.cut) take_in(w);
-    return ok;
+    if (!close_stream(w, &is_there, e)) return false;
+    if (is_there && o->doubt.cut) take_in(w);
+    // Otherwise it is not in the log, and never will be.
+    bool lost = n > 0 && o->writer.bytes.n > 0;
+    if (lost && o->doubt.refused && !o->doubt.unsure) objects_note_refused(w, n, o->doubt.why);
+    if (lost && !o->doubt.refused) objects_note_slow(w, n);
+    return true;
 }
 
 static void forget_streams(struct wal *w)

@@ -9,6 +9,7 @@
 // Memory of one piece of work on the store, besides the bytes of objects.
 #define OBJECTS_WORK    ((size_t)16 << 20)
 #define OBJECTS_READ_NS ((uint64_t)60 * 1000000000)
+#define OBJECT_WHY_MAX  400  // bytes of a refusal that are kept
 
 // Objects of one stream that has ended are deleted for so long before others have their turn.
 #define OBJECTS_CLEAR_NS ((uint64_t)2 * 1000000000)
@@ -40,15 +41,30 @@ struct doubt {
     uint64_t last_seq;
     uint64_t rows;  // of the cut with it
     bool landed;
+    bool refused;              // for good (OBJECT_LOG_REFUSED): it is not put again,
+    char why[OBJECT_WHY_MAX];  // for this reason
+    bool unsure;               // and no seal was taken at first: its size tells nothing
+    int64_t since_boot_ns;
+};
+
+// How large objects may be (wal_object_size.c).
+struct object_size {
+    size_t full;            // one that has so many bytes gets no further push
+    size_t most;            // no larger one is put; SIZE_MAX: none was refused
+    size_t refused;         // of the last one that was refused; 0: none was
+    bool tried;             // a trial has shown the limit, or may show that it is over
+    int64_t since_boot_ns;  // when the limit was set or tried last
+    char why[OBJECT_WHY_MAX];
 };
 
 struct wal_objects {
     struct object_log_writer writer;  // of the open stream; with the lead
     struct object_log_sealer sealer;
     struct doubt doubt;
-    bool taken_over;       // another node sealed a stream that objects_find found
-    bool lost;             // the name of the object in doubt has other bytes
-    int64_t used_boot_ns;  // when the stream was last written, or began
+    struct object_size size;  // changed with the lead and w->lock
+    bool taken_over;          // another node sealed a stream that objects_find found
+    bool lost;                // the name of the object in doubt has other bytes
+    int64_t used_boot_ns;     // when the stream was last written, or began
     int64_t used_wall_ns;
     // With w->lock:
     struct owned *streams;
@@ -68,6 +84,23 @@ bool objects_begin(struct wal *w, const struct wal_stream *own, err *e) MUST_CHE
 enum object_log_put objects_put(struct wal *w, err *e) MUST_CHECK;
 void objects_note_end(struct wal *w, id128 id, bool sealed);
 void objects_note_landed(struct wal *w, struct cut *c);
+
+// ---- wal_object_size.c
+// Bytes of entries in an object. A store takes about as long for one byte as for a megabyte.
+#define OBJECT_BYTES ((size_t)8 << 20)
+
+void objects_init_size(struct wal *w);
+// Whether rows of so many bytes may fit an object; otherwise out_of_range. With w->lock.
+bool objects_admit(const struct wal *w, size_t rows_bytes, err *e) MUST_CHECK;
+// An object of n bytes was refused for good, is not in the log, and its stream is over. With the
+// lead, without w->lock.
+void objects_note_refused(struct wal *w, size_t n, const char *why);
+// One of n bytes was in doubt for OBJECT_DOUBT_NS, though the store works.
+void objects_note_slow(struct wal *w, size_t n);
+// Sets *e for a push that needs an object of n bytes and cannot have it.
+bool objects_refuse(const struct wal *w, size_t n, err *e);
+// From time to time, if there is a limit, tries whether it still holds. Without the lead.
+void objects_try_larger(struct wal *w);
 
 // ---- wal_object_streams.c
 bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open

@@ -36,6 +36,8 @@
 //        registration goes (objects_unfinished), and after that its objects are cleared away.
 //     5. Streams of which only the seal is left are forgotten.
 //     6. If the file could not be written, it is tried again.
+//     7. If objects are smaller than they were, it is tried from time to time whether that is still
+//        needed (wal_object_size.c).
 //
 // What fails there is tried again a second later.
 #include "base/fault.h"
@@ -308,6 +310,7 @@ bool objects_open(struct wal *w, err *e)
 {
     w->objects = mem_alloc(NULL, sizeof *w->objects, e);
     if (!w->objects) return false;
+    objects_init_size(w);
     w->objects->sealer = (struct object_log_sealer){.node = str_of(w->options.owner),
                                                     .nonce = objects_nonce(),
                                                     .wall_ns = w->options.wall_ns()};
@@ -630,4 +633,5 @@ void objects_tidy(struct wal *w)
         i += !empty;
     }
     note_again(w);
+    objects_try_larger(w);
 }

@@ -103,6 +103,7 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
     unsigned n = atomic_fetch_add(&reads, 1);
     // An object of a log that is too large is refused to its clients.
     if (n % 23 == 0 && !str_starts(ev->name, S("v1/log/"))) return MEMSTORE_TOO_LARGE;
+    if (n % 29 == 0 && str_starts(ev->name, S("v1/log/"))) return MEMSTORE_TOO_LARGE;
     return n % 17 == 0 ? MEMSTORE_LANDS : n % 19 == 0 ? MEMSTORE_FAILS : MEMSTORE_FINE;
 }
 
