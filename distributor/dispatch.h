@@ -27,6 +27,8 @@
 //                                         order gets it, with attempt raised
 //     it lacks rows of a lexicon          it gets the batch again, with all its symbols; so does
 //     (lexicon.h)                         every later ingester
+//     the store of its log takes no       the push fails with out_of_range: all ingesters have the
+//     object of that size                 same store
 //     any other refusal                   the push fails with that
 //
 // Blocks until every batch is stored or has failed.

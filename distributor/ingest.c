@@ -85,6 +85,10 @@ static bool unprocessable(struct upload *u, const char *where, const err *why)
     err_wrap(&e, "%s", where);
     u->refused = e;
     bool limit = why->code == ERR_RESOURCE_EXHAUSTED;
+    if (u->q.too_large) {
+        route_error(u->x, STATUS_TOO_LARGE, e.code, e.msg);
+        return true;
+    }
     route_error(u->x, limit ? STATUS_TOO_MANY : STATUS_UNPROCESSABLE,
                 limit ? ERR_RESOURCE_EXHAUSTED : ERR_UNKNOWN, e.msg);
     return true;
@@ -360,6 +364,7 @@ static bool run_text(struct upload *u, err *e)
     // A name with a profile_id was once the profile of one span: accepted, and not stored.
     if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);
     if (push_text(u, &d, e)) return accepted(u);
+    if (u->q.too_large) return unprocessable(u, "pushing failed", e);
     return u->format == FORMAT_SPEEDSCOPE && unprocessable(u, parsing[u->format], e);
 }
 

@@ -253,7 +253,8 @@ static bool run(struct upload *c, err *e)
         return true;
     }
     if (c->outcome.unread) err_wrap(e, "Failed to parse %s request", c->json ? "JSON" : "protobuf");
-    if (err_http_status(e->code) < 500) answer_error(c, err_http_status(e->code), e);
+    unsigned status = c->q.too_large ? STATUS_TOO_LARGE : err_http_status(e->code);
+    if (status < 500) answer_error(c, status, e);
     return false;
 }
 

@@ -148,7 +148,13 @@ bool request_send(struct request *q, err *e)
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
     if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_fail(&q->req->arena, e);
-    if (!dispatch_send(&q->dispatch, &in->out, e)) return false;
+    if (!dispatch_send(&q->dispatch, &in->out, e)) {
+        q->too_large = e->code == ERR_OUT_OF_RANGE;
+        if (!q->too_large) return false;
+        e->code = ERR_INVALID_ARGUMENT;
+        pipeline_too_large(in, e);
+        return false;
+    }
     // All is stored. From here on nothing may fail.
     q->sent = true;
     arena_use_spare(&q->req->arena);

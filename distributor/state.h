@@ -35,14 +35,16 @@ struct request {
     struct pipeline in;
     struct dispatch dispatch;
     uint64_t begun_mono_ns;
-    bool sent;  // what the pipeline took is stored
+    bool sent;       // what the pipeline took is stored
+    bool too_large;  // for the log's store: HTTP's status for that is 413
 };
 
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
                    const char *protocol, err *e) MUST_CHECK;
 
 // Sends the records of the pipeline, if there are any. True if they are stored; the caller still
-// has to answer with a refusal in q->in.
+// has to answer with a refusal in q->in. A push that the store of the log never takes, because of
+// its size, is invalid_argument and q->too_large: its sender must not send it again.
 bool request_send(struct request *q, err *e) MUST_CHECK;
 
 // Holds the answer of a push that went well back by ingestion_artificial_delay, give or take a

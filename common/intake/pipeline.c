@@ -68,20 +68,25 @@ void pipeline_refuse_unread(struct pipeline *in, enum discard_reason why, size_t
     pipeline_refuse(in, why, bytes, e);
 }
 
+void pipeline_too_large(struct pipeline *in, const err *e)
+{
+    // Reasons that were counted so far are replaced.
+    in->discards = (struct discards){0};
+    in->discards.profiles[DISCARD_BODY_SIZE_LIMIT] = in->received;
+    in->discards.bytes[DISCARD_BODY_SIZE_LIMIT] = in->received_bytes;
+    in->failed = false;  // the answer is this, whatever was wrong before
+    pipeline_fail(in, DISCARD_BODY_SIZE_LIMIT, e);
+}
+
 bool pipeline_body_fits(struct pipeline *in, err *e)
 {
     double limit = in->limits->ingestion_body_limit_mb * MIB;
     if (limit <= 0 || (double)in->received_bytes <= limit) return true;
     char text[TEXT_MAX];
-    // Nothing of the request is stored then, so reasons that were counted so far are replaced.
-    in->discards = (struct discards){0};
-    in->discards.profiles[DISCARD_BODY_SIZE_LIMIT] = in->received;
-    in->discards.bytes[DISCARD_BODY_SIZE_LIMIT] = in->received_bytes;
     err_set(e, ERR_INVALID_ARGUMENT,
             "uncompressed batched profile payload size exceeds limit of %s",
             text_bytes(text, (uint64_t)limit));
-    in->failed = false;  // the answer is this, whatever was wrong before
-    pipeline_fail(in, DISCARD_BODY_SIZE_LIMIT, e);
+    pipeline_too_large(in, e);  // nothing of the request is stored
     return false;
 }
 

@@ -78,5 +78,9 @@ void pipeline_fail(struct pipeline *in, enum discard_reason why, const err *e);
 // with *e if not; then all profiles of the request count as discarded.
 bool pipeline_body_fits(struct pipeline *in, err *e) MUST_CHECK;
 
+// The request is refused for its size with *e, which is the answer whatever was wrong before: all
+// of its profiles count as discarded.
+void pipeline_too_large(struct pipeline *in, const err *e);
+
 // The cap of decoded sizes for decode_options.inflated_max; 0 = none.
 size_t pipeline_size_max(const struct pipeline *in);
