@@ -15,6 +15,10 @@
 // An owner that may have slept so long compares a piece before it writes it.
 #define ASLEEP_NS (3600 * NS_PER_S)
 
+// Longer than the pause between two tries of a cut.
+#define TOO_LARGE    "flush.limit"
+#define TOO_LARGE_NS ((uint64_t)(180 * NS_PER_S))
+
 // How often a piece is looked up again because of what its creation met.
 #define LOOKS_MAX 4
 
@@ -91,11 +95,6 @@ void piece_give(struct flush *f, struct piece *p)
 
 // ---- writing one
 
-static bool upload(void *arg, str bytes, err *e)
-{
-    return store_write(arg, bytes, e);
-}
-
 static uint64_t about_bytes(struct flush *f, const struct closed_cut *c, const struct piece *p)
 {
     lock_take(&f->lock);
@@ -105,21 +104,43 @@ static uint64_t about_bytes(struct flush *f, const struct closed_cut *c, const s
 }
 
 struct put {
-    bool tried;  // the object may be there
+    struct store_upload *upload;
+    bool too_large;  // the store refuses it for that
+    bool tried;      // the object may be there
     bool existed;
     struct block_written written;
 };
 
+static bool upload(void *arg, str bytes, err *e)
+{
+    struct put *put = arg;
+    if (store_write(put->upload, bytes, e)) return true;
+    put->too_large = e->code == ERR_OUT_OF_RANGE;
+    return false;
+}
+
 static bool fill(struct flush *f, struct req *r, const struct closed_cut *c, const struct piece *p,
-                 struct store_upload *u, struct put *put, err *e)
+                 struct put *put, err *e)
 {
     struct head_segment ask = {
-        .cut = c->cut, .piece = p->is, .memory = &f->budget, .sink = upload, .arg = u};
+        .cut = c->cut, .piece = p->is, .memory = &f->budget, .sink = upload, .arg = put};
     if (!head_segment(f->in->head, r, &ask, &put->written, e)) return false;
     if (FAULT_ERRNO("flush.put")) return err_set(e, ERR_UNAVAILABLE, "segment: %m");
     if (put->written.rows == p->is.rows) return true;
     return err_set(e, ERR_INTERNAL, "a segment has %" PRIu64 " of %" PRIu64 " rows",
                    put->written.rows, p->is.rows);
+}
+
+// What goes up in parts goes up in parts of megabytes at least, so a limit below that can only be
+// told. The cut is tried again, later and later, until somebody has raised it.
+static void tell_too_large(struct flush *f, uint64_t rows, const err *e)
+{
+    const struct process *process = f->in->process;
+    metric_add(&ingester_flush_too_large, 1);
+    notice_raise(process->notices, TOO_LARGE, str_of(process->id), TOO_LARGE_NS,
+                 "the object store, or a proxy before it, does not take a segment of %" PRIu64
+                 " profiles, so it stays in memory and log; let both take bodies of 32 MiB: %s",
+                 rows, e->msg);
 }
 
 static bool put_part(struct flush *f, struct req *r, const struct closed_cut *c,
@@ -129,14 +150,19 @@ static bool put_part(struct flush *f, struct req *r, const struct closed_cut *c,
     str object = name_segment(&r->arena, p->is.tenant, &name);
     if (!arena_ok(&r->arena, e) || !tenants_note(f->manifests, r, p->is.tenant, e)) return false;
     FAULT("flush.tenant.after");
-    struct store_upload *u = store_begin(f->store, r, object, about_bytes(f, c, p), e);
-    if (!u) return false;
-    if (!fill(f, r, c, p, u, put, e)) {
-        store_abandon(u);
+    put->upload = store_begin(f->store, r, object, about_bytes(f, c, p), e);
+    if (!put->upload) return false;
+    if (!fill(f, r, c, p, put, e)) {
+        store_abandon(put->upload);
+        if (put->too_large) tell_too_large(f, p->is.rows, e);
         return false;
     }
     put->tried = true;
-    if (!store_commit(u, &put->existed, e)) return false;
+    if (!store_commit(put->upload, &put->existed, e)) {
+        if (e->code == ERR_OUT_OF_RANGE) tell_too_large(f, p->is.rows, e);
+        return false;
+    }
+    notice_end(f->in->process->notices, TOO_LARGE, str_of(f->in->process->id));
     if (FAULT_ERRNO("flush.put.after")) return err_set(e, ERR_UNAVAILABLE, "segment: %m");
     return true;
 }
