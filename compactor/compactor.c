@@ -244,6 +244,7 @@ const struct service compactor = {
     .metric_count = &compactor_metric_count,
     .public_http = public_http,
     .public_http_count = COUNT(public_http),
+    .writes_objects = true,
     .start = start,
     .ready = ready,
     .backlog = backlog,

@@ -99,6 +99,8 @@ struct program {
     atomic_bool cluster_known;
     atomic_bool store_unasked;  // the store's cluster could not be read yet
     atomic_bool store_untried;  // whether the store keeps its promises could not be tried yet
+    uint64_t sizes_tried_ns;    // mono, when it was tried how large objects may be; 0: it was not.
+    size_t size_taken;          // 0: not known. Of the start, and then of the thread that watches
     struct notices *notices;
     struct watch *watch;                   // or NULL
     struct lane *admin_lanes[RANK_COUNT];  // of the process' own pages, and of probes

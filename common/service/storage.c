@@ -21,11 +21,18 @@
 
 #define UNASKED         "storage.unasked"
 #define UNTRIED         "storage.untried"
+#define LIMITED         "storage.limit"
 #define STORE_PATH_MAX  (PATH_MAX + sizeof "/store")
 #define CLAIM_BYTES     ((size_t)1 << 20)
 #define CLAIM_LIMIT_NS  ((uint64_t)60 * NS_PER_S)
 #define ACCESS_LIMIT_NS ((uint64_t)10 * NS_PER_S)
 #define ASK_LIMIT_NS    ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
+#define SIZE_LIMIT_NS   ((uint64_t)20 * NS_PER_S)
+#define SIZE_AGAIN_NS   ((uint64_t)600 * NS_PER_S)
+
+// A full object of the log has as many bytes (ingester/log/wal_object_int.h), and so has a part of
+// a large block (common/s3/upload.c).
+#define SIZE_TRIED ((size_t)8 << 20)
 
 static bool is_one_of(const char *setting, const char *value, const char *const *v, err *e)
 {
@@ -303,6 +310,56 @@ static bool try_store(struct program *p, uint64_t limit_ns, err *e)
     return true;
 }
 
+static bool writes_objects(const struct program *p)
+{
+    for (size_t i = 0; i < p->unit_count; i++)
+        if (p->units[i].service->writes_objects) return true;
+    return false;
+}
+
+static void tell_size(struct program *p, const struct chosen *c, size_t taken, const err *why)
+{
+    notice_raise(p->notices, LIMITED, str_of(p->id), NOTICE_FOREVER,
+                 "%s, or a proxy before it, takes objects of at most %zu bytes, and not of %zu: "
+                 "larger pushes are refused, and segments and blocks, which go up in bodies of up "
+                 "to 32 MiB, and never in parts below 5 MiB, cannot be stored; let it take larger "
+                 "bodies (nginx: client_max_body_size), which is tried every ten minutes: %s",
+                 c->name, taken, SIZE_TRIED, why->msg);
+}
+
+// How large an object the store takes, or a proxy before it. That is no reason not to start: the
+// log writes smaller ones then. If it cannot be found out, the log finds out by itself.
+static void try_sizes(struct program *p, uint64_t limit_ns)
+{
+    struct chosen c;
+    struct req r;
+    err why = {0};
+    err fault = {0};
+    size_t taken = 0;
+    char quoted[LOG_QUOTE_MAX];
+    if (!writes_objects(p) || !choose(p, &c) || !is_bucket(&c)) return;
+    p->sizes_tried_ns = clock_mono_ns();
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
+    bool ok = store_check_size(p->process.store, p->identity.directory, &r, SIZE_TRIED, &taken,
+                               &why, &fault);
+    req_release(&r);
+    p->size_taken = ok ? taken : p->size_taken;
+    if (!ok) {
+        log_warn(NULL, "storage.sizes_untried", "fault=%s", log_quote(quoted, str_of(fault.msg)));
+    } else if (taken < SIZE_TRIED) {
+        tell_size(p, &c, taken, &why);
+    } else {
+        notice_end(p->notices, LIMITED, str_of(p->id));
+    }
+}
+
+// Once the store has been tried, and then from time to time while it does not take all.
+static bool sizes_are_due(const struct program *p)
+{
+    if (atomic_load(&p->store_untried) || p->size_taken == SIZE_TRIED) return false;
+    return !p->sizes_tried_ns || clock_mono_ns() - p->sizes_tried_ns >= SIZE_AGAIN_NS;
+}
+
 // A fault for which a start would fail ends the process even if it shows later. Without a drain:
 // that would write the heads to the wrong store. Their data stays in the logs for the next start.
 void storage_ask(struct program *p)
@@ -310,7 +367,9 @@ void storage_ask(struct program *p)
     err e = {0};
     char quoted[LOG_QUOTE_MAX];
     bool ok = !atomic_load(&p->store_untried) || try_store(p, ASK_LIMIT_NS, &e);
-    if (ok && (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e))) return;
+    ok = ok && (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e));
+    if (ok && sizes_are_due(p)) try_sizes(p, ASK_LIMIT_NS);
+    if (ok) return;
     log_error(NULL, "storage.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
     fprintf(stderr, "flametree: %s\n", e.msg);
     assert(e.code != ERR_OK);
@@ -359,6 +418,8 @@ bool storage_open(struct program *p, err *e)
     bool ok = try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
     p->registry = registry_new(p->process.store, &p->memory, "page");
     (void)node_cluster(p, &p->identity.cluster);
+    if (ok && sizes_are_due(p)) try_sizes(p, SIZE_LIMIT_NS);
+    p->process.store_takes = p->size_taken < SIZE_TRIED ? p->size_taken : 0;
     return ok;
 }
 
