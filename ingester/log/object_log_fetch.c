@@ -183,7 +183,7 @@ static bool ask_again(struct fetch *f, struct object_log_patience *p, err *e)
         if (x->state != OBJECT_LOG_WAITS || !x->denied) continue;
         x->denied = false;
         if (again || e->code != ERR_OK) continue;
-        x->state = OBJECT_LOG_REFUSED;
+        x->state = OBJECT_LOG_UNREADABLE;
         x->why.code = ERR_DATA_LOSS;
         (void)err_wrap(&x->why, "a list shows it");
     }

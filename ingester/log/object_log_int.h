@@ -111,9 +111,9 @@ struct object_log_piece {
     bool listed;  // by a LIST, with this size
     enum object_log_piece_state {
         OBJECT_LOG_WAITS,
-        OBJECT_LOG_READ,     // `bytes` has it, or the first of it
-        OBJECT_LOG_REFUSED,  // it is there, and cannot be read; `why` is data_loss
-        OBJECT_LOG_GONE,     // it is not there, as a read and a LIST after it say
+        OBJECT_LOG_READ,        // `bytes` has it, or the first of it
+        OBJECT_LOG_UNREADABLE,  // it is there, and cannot be read; `why` is data_loss
+        OBJECT_LOG_GONE,        // it is not there, as a read and a LIST after it say
     } state;
     bool denied;  // private: the store said that it is not there, or shorter
     struct buf bytes;

@@ -417,7 +417,7 @@ static bool add_piece(struct survey *x, const struct object_log_piece *p, err *e
     if (!drop_seals(x, e)) return false;
     if (p->state == OBJECT_LOG_GONE && is_unbound(x)) return forget_below(x, e);
     if (p->state == OBJECT_LOG_GONE) object_log_tell_lost(x->stream, p->number, &why);
-    if (p->state == OBJECT_LOG_REFUSED) why = p->why;
+    if (p->state == OBJECT_LOG_UNREADABLE) why = p->why;
     add_to_run(x, p->number, p->size, p->state == OBJECT_LOG_GONE, &why);
     return true;
 }

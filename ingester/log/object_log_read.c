@@ -71,7 +71,7 @@ static bool give_piece(struct reading *x, const struct object_log_piece *p, err 
         if (x->covered) return true;
         object_log_tell_lost(x->stream, p->number, &why);
         break;
-    case OBJECT_LOG_REFUSED:
+    case OBJECT_LOG_UNREADABLE:
         why = p->why;
         break;
     case OBJECT_LOG_WAITS:
