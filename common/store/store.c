@@ -103,11 +103,13 @@ bool store_lacks(struct store *s, struct req *r, str name, bool *lacks, err *e)
 
 // After "there is no such object", the answer number `asked`: must it be asked again, since a list
 // shows the name? Otherwise *e is what is known: not_found, which a list has confirmed; why there
-// was no list; or unavailable, if the two say different things again and again.
-static bool asks_again(struct store *s, struct req *r, str name, unsigned asked, err *e)
+// was no list; or unavailable, if the two say different things again and again (*denied).
+static bool asks_again(struct store *s, struct req *r, str name, unsigned asked, bool *denied,
+                       err *e)
 {
     bool lacks = false;
     err unlisted = {0};
+    *denied = false;
     if (e->code != ERR_NOT_FOUND || !s->kind->list) return false;
     if (!store_lacks(s, r, name, &lacks, &unlisted)) {
         *e = unlisted;
@@ -117,6 +119,7 @@ static bool asks_again(struct store *s, struct req *r, str name, unsigned asked,
     if (lacks) return false;
     metric_add(&store_denied, 1);
     if (asked < ASK_MOST) return true;
+    *denied = true;
     err_set(e, ERR_UNAVAILABLE,
             "read object %.*s: the store lists it, and then says that there is none", STR(name));
     return false;
@@ -143,9 +146,11 @@ static void confirm_reads(struct store *s, struct req *r, struct store_read *v, 
         if (!x->ok && x->fault.code == ERR_NOT_FOUND && i > 0 && !v[i - 1].ok &&
             str_eq(x->name, v[i - 1].name)) {
             x->fault = v[i - 1].fault;
+            x->denied = v[i - 1].denied;
             continue;
         }
-        for (unsigned asked = 1; !x->ok && asks_again(s, r, x->name, asked, &x->fault); asked++)
+        for (unsigned asked = 1; !x->ok && asks_again(s, r, x->name, asked, &x->denied, &x->fault);
+             asked++)
             s->kind->read_many(s, r, x, 1);
     }
 }
@@ -162,7 +167,7 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
     uint64_t began = clock_mono_ns();
     assert(n == 0 || v);
     for (size_t i = 0; i < n; i++) {
-        v[i].ok = false;
+        v[i].ok = v[i].denied = false;
         if (store_name_check(v[i].name, &v[i].fault)) continue;
         // Names that are refused reach no store; the good ones between them go in as few calls as
         // there are gaps.
@@ -184,7 +189,8 @@ bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n,
 
 static void size_surely(struct store *s, struct req *r, struct store_sizing *v)
 {
-    for (unsigned asked = 1; !v->ok && asks_again(s, r, v->name, asked, &v->fault); asked++)
+    for (unsigned asked = 1; !v->ok && asks_again(s, r, v->name, asked, &v->denied, &v->fault);
+         asked++)
         v->ok = s->kind->size(s, r, v->name, &v->size, &v->fault);
 }
 
@@ -215,7 +221,7 @@ void store_size_many(struct store *s, struct req *r, struct store_sizing *v, siz
     size_t from = 0;  // from here to i all names are good
     uint64_t began = clock_mono_ns();
     for (size_t i = 0; i < n; i++) {
-        v[i].ok = false;
+        v[i].ok = v[i].denied = false;
         if (store_name_check(v[i].name, &v[i].fault)) continue;
         if (i > from) size_all(s, r, v + from, i - from);
         from = i + 1;
@@ -231,10 +237,11 @@ static bool age_of(struct store *s, struct req *r, str name, int64_t *age_ns, er
     if (!s->kind->age)
         return err_set(e, ERR_FAILED_PRECONDITION, "a store of kind %s has no clock",
                        s->kind->name);
+    bool denied = false;
     for (unsigned asked = 1;; asked++) {
         err fault = {0};
         if (s->kind->age(s, r, name, age_ns, &fault)) break;
-        if (asks_again(s, r, name, asked, &fault)) continue;
+        if (asks_again(s, r, name, asked, &denied, &fault)) continue;
         *e = fault;
         return false;
     }
@@ -252,10 +259,11 @@ bool store_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e
 // What failed has put nothing into the buffer.
 static bool get_surely(struct store *s, struct req *r, str name, struct buf *out, err *e)
 {
+    bool denied = false;
     for (unsigned asked = 1;; asked++) {
         err fault = {0};
         if (s->kind->get(s, r, name, out, &fault)) return true;
-        if (asks_again(s, r, name, asked, &fault)) continue;
+        if (asks_again(s, r, name, asked, &denied, &fault)) continue;
         *e = fault;
         return false;
     }

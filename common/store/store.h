@@ -54,6 +54,7 @@ struct store_read {
     size_t n;
     char *to;
     bool ok;
+    bool denied;  // unavailable, as lists show an object that reads say is not there
     err fault;
 };
 
@@ -71,6 +72,7 @@ struct store_sizing {
     str name;
     uint64_t size;
     bool ok;
+    bool denied;  // as of a read
     err fault;
 };
 void store_size_many(struct store *s, struct req *r, struct store_sizing *v, size_t n);

@@ -74,9 +74,9 @@ static bool is_denial(const err *e)
     return e->code == ERR_NOT_FOUND || e->code == ERR_OUT_OF_RANGE;
 }
 
-static bool denies(struct object_log_piece *x, const err *why, err *e)
+static bool denies(struct object_log_piece *x, const err *why, bool denied, err *e)
 {
-    x->denied = is_denial(why);
+    x->denied = denied || is_denial(why);
     if (x->denied) x->why = *why;
     if (!x->denied) *e = *why;
     return x->denied;
@@ -114,7 +114,7 @@ static bool read_listed(struct fetch *f, err *e)
         if (v[i].ok) {
             x->state = OBJECT_LOG_READ;
             x->bytes.n = v[i].n;
-        } else if (!denies(x, &v[i].fault, e)) {
+        } else if (!denies(x, &v[i].fault, v[i].denied, e)) {
             return false;
         }
     }
@@ -136,7 +136,7 @@ static bool size_unlisted(struct fetch *f, err *e)
         if (v[i].ok) {
             x->listed = true;
             x->size = v[i].size;
-        } else if (!denies(x, &v[i].fault, e)) {
+        } else if (!denies(x, &v[i].fault, v[i].denied, e)) {
             return false;
         }
     }

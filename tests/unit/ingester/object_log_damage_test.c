@@ -226,7 +226,7 @@ static void what_is_damaged_is_kept_before_it_goes(void **state)
     err why = {0};
     assert_false(object_log_keep(shelf, b->store, &b->r, STREAM, &kept, &why));
     // Of what is listed, no copy is left out because something says that it is not there.
-    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 1);
+    memstore_fail(b->store, MEMSTORE_READ, MEMSTORE_FORGETS, 1, 3);
     assert_false(object_log_keep(shelf, b->store, &b->r, STREAM, &kept, &why));
     assert_ok(object_log_keep(shelf, b->store, &b->r, STREAM, &kept, e));
     assert_int_equal(kept, 2);
