@@ -89,6 +89,16 @@ static bool merge_service(struct block_merge *m, struct block_writer *w, str nam
     return ok || err_wrap(e, "service %.*s", STR(name));
 }
 
+// Heads and segments may have copies of a leaf's rows that were placed in another way.
+static void put_placings(const struct block_merge *m, struct block_writer *w)
+{
+    for (size_t i = 0; i < m->source_count; i++) {
+        const struct placings *p = &m->sources[i].block.footer.about.placings;
+        for (uint32_t k = 0; !m->sources[i].mask && k < p->n; k++)
+            block_placing(w, p->v[k]);
+    }
+}
+
 // All services into a writer, which is finished. On failure the writer is abandoned, but what its
 // sink took stays: the caller abandons the target.
 static bool write_block(struct block_merge *m, const struct block_about *about, block_sink *sink,
@@ -103,6 +113,7 @@ static bool write_block(struct block_merge *m, const struct block_about *about, 
                                            .memory = m->memory};
     struct block_writer *w = block_begin(&o, e);
     if (!w) return false;
+    if (about->kind == BLOCK_RAW) put_placings(m, w);
     arena_init(&a, m->memory, SIZE_MAX);
     bool ok = list_services(m, &a, &names, &n, e);
     for (size_t i = 0; ok && i < n; i++) {

@@ -466,7 +466,9 @@ static bool before(const struct row_feed *x, const struct row_feed *y)
     int c = memcmp(x->id.b, y->id.b, sizeof x->id.b);
     if (c) return c < 0;
     if (x->mask != y->mask) return x->mask;
-    if (x->attempt != y->attempt) return x->attempt < y->attempt;
+    uint32_t first = block_attempt(x->attempt);
+    uint32_t second = block_attempt(y->attempt);
+    if (first != second) return first < second;
     return x->input < y->input;
 }
 

@@ -40,6 +40,7 @@
 #include "base/arena.h"
 #include "base/ulid.h"
 #include "model/label.h"
+#include "model/placings.h"
 #include "model/slot.h"
 #include "model/symbols.h"
 
@@ -71,6 +72,7 @@ struct block_about {
     uint32_t classes;    // 1 << enum block_class: the classes of its keys
     const str *sources;  // of a leaf: names of the segments that it holds (the part behind live/a/)
     size_t source_count;
+    struct placings placings;  // of segments and leaves: those that rows came with
 };
 
 // Where a service belongs among packs: the upper half of XXH64 of its name.
@@ -103,6 +105,13 @@ struct block_span {
     str vector;  // columns; its values are included in the row's vector
 };
 
+// In an attempt: the client gave an id, and the row was at its home (model/placings.h).
+#define BLOCK_IDENTIFIED 0x80000000u
+static inline uint32_t block_attempt(uint32_t attempt)
+{
+    return attempt & ~BLOCK_IDENTIFIED;
+}
+
 struct block_row {
     int64_t time_ns;
     id128 id;
@@ -111,7 +120,7 @@ struct block_row {
     int64_t factor;   // the vector counts so many times
     int64_t duration_ns;
     int64_t period;
-    uint32_t attempt;
+    uint32_t attempt;  // with BLOCK_IDENTIFIED, if the block's placings have this row's
     bool has_first_stream;
     id128 first_stream;
     labels annotations;

@@ -80,7 +80,21 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
 
 // ---- footer
 
-static void read_about(struct arena *a, struct wire *w, struct block_about *about)
+static void read_placings(struct wire *w, struct placings *out)
+{
+    uint64_t n = wire_u64(w);
+    if (n > PLACINGS_MAX) wire_fail(w, "it has too many placings");
+    for (uint64_t i = 0; i < n && !w->fault; i++) {
+        uint64_t low = wire_fixed32(w);
+        uint64_t placing = (uint64_t)wire_fixed32(w) << 32 | low;
+        if (i > 0 && placing <= out->v[i - 1]) wire_fail(w, "placings are not in order");
+        if (placing == 0) wire_fail(w, "a placing is none");
+        out->v[out->n++] = placing;
+    }
+}
+
+// The classes of the footer have BLOCK_PLACED if *placed.
+static void read_about(struct arena *a, struct wire *w, struct block_about *about, bool *placed)
 {
     uint64_t kind = wire_u64(w);
     if (kind < BLOCK_SEGMENT || kind > BLOCK_DAYS) wire_fail(w, "its kind is none");
@@ -103,6 +117,9 @@ static void read_about(struct arena *a, struct wire *w, struct block_about *abou
         about->parts = (uint32_t)parts;
         classes &= ~(uint64_t)BLOCK_CUT;
     }
+    *placed = classes & BLOCK_PLACED;
+    classes &= ~(uint64_t)BLOCK_PLACED;
+    if (*placed) read_placings(w, &about->placings);
     if (classes >= 1u << BLOCK_CLASSES) wire_fail(w, "a class of its keys is none");
     about->classes = (uint32_t)classes;
     about->source_count = (size_t)wire_count(w, 1);
@@ -154,8 +171,9 @@ bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
 {
     struct wire w = wire_of(contents);
     uint64_t at = 0;
+    bool placed = false;
     *out = (struct block_footer){0};
-    read_about(a, &w, &out->about);
+    read_about(a, &w, &out->about, &placed);
     out->service_count = (uint32_t)wire_count(&w, 7);
     struct block_service_ref *v = ARENA_ARRAY(a, struct block_service_ref, out->service_count);
     out->services = v;
@@ -165,6 +183,10 @@ bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
         if (i > 0 && str_cmp(v[i - 1].name, v[i].name) >= 0) {
             wire_fail(&w, "services are not in order");
         }
+    }
+    for (uint32_t i = 0; placed && v && i < out->service_count && !w.fault; i++) {
+        for (uint32_t k = 0; k < v[i].dataset_count && !w.fault; k++)
+            v[i].datasets[k].placed = wire_u64(&w);
     }
     return arena_ok(a, e) && wire_done(&w, "footer", e);
 }

@@ -43,13 +43,14 @@ struct block_dataset {
     str type;
     uint64_t profiles;  // without those of series with __sampled__="true"; may be 0
     uint64_t loose;     // rows with attempt > 0 (model/loose.h): a query looks for copies of them
+    uint64_t placed;    // rows with BLOCK_IDENTIFIED: it does so where placings differ
     int64_t first_ns;   // times of rows or nodes, sampled ones included
     int64_t last_ns;
 };
 
 struct block_service_ref {
     str name;
-    const struct block_dataset *datasets;  // in order of type
+    struct block_dataset *datasets;  // in order of type
     uint32_t dataset_count;
     // These four lie next to each other, in this order. totals and all (vectors of ALL nodes) are
     // set if they are one frame; else the index has their frames.
@@ -153,7 +154,7 @@ bool block_totals_parse(struct arena *a, str contents, uint64_t count, struct bl
 struct block_heads {
     const int64_t *times;
     const int64_t *totals;
-    const uint32_t *attempts;  // NULL: all 0
+    const uint32_t *attempts;  // with BLOCK_IDENTIFIED; NULL: all 0
     uint64_t n;
 };
 bool block_heads_parse(struct arena *a, str contents, uint64_t count, struct block_heads *out,

@@ -465,6 +465,7 @@ struct dataset {
     uint64_t by_nodes[BLOCK_CLASSES];  // of the narrowest nodes of series that are not sampled
     int64_t narrow[BLOCK_CLASSES];
     uint64_t loose;
+    uint64_t placed;
     int64_t first_ns;
     int64_t last_ns;
     bool any;
@@ -476,7 +477,8 @@ static void add_rows(const struct verify *v, const struct block_key_ref *k, stru
     for (uint64_t i = k->first_row; i < k->first_row + k->row_count; i++) {
         d->any = true;
         d->profiles += !k->sampled;
-        d->loose += v->attempts[i] > 0;
+        d->loose += block_attempt(v->attempts[i]) > 0;
+        d->placed += (v->attempts[i] & BLOCK_IDENTIFIED) != 0;
         d->first_ns = MIN(d->first_ns, v->times[i]);
         d->last_ns = MAX(d->last_ns, v->times[i]);
     }
@@ -516,6 +518,9 @@ static void check_dataset(struct verify *v, uint32_t type, const struct block_da
     if (is.any != (d != NULL)) {
         verify_fault(v, "type %.*s is %s in the footer", STR(v->index.types[type]),
                      d ? "without profiles, but" : "not");
+    } else if (d && is.placed != d->placed) {
+        verify_fault(v, "type %.*s: %" PRIu64 " rows with a placing; the footer says %" PRIu64,
+                     STR(d->type), is.placed, d->placed);
     } else if (d && (is.profiles != d->profiles || is.loose != d->loose ||
                      is.first_ns != d->first_ns || is.last_ns != d->last_ns)) {
         verify_fault(v,

@@ -12,17 +12,20 @@
 #include "block/reader.h"
 #include "codec/varint.h"
 
-// In the classes of a footer: part and parts follow.
-#define BLOCK_CUT 8u
+// In the classes of a footer: part and parts follow; placings follow, and at the end how many rows
+// of each dataset have one.
+#define BLOCK_CUT    8u
+#define BLOCK_PLACED 16u
 
-#define BLOCK_VERSION       5
-#define BLOCK_VERSION_LZ4   4  // of a block without periods that has sections packed as LZ4,
-#define BLOCK_VERSION_PLAIN 3  // of one that has neither
-#define BLOCK_VERSION_MIN   2  // the oldest that is read: newer parts have form bytes of their own
-#define BLOCK_SECTION_MAX   ((size_t)256 << 20)  // contents of a section
-#define BLOCK_FRAME         ((size_t)256 << 10)  // contents of a frame, unless one item has more
-#define BLOCK_FRAME_APART   ((size_t)32 << 10)  // smaller frames are not ended: they compress worse
-#define BLOCK_RUN_MAX       65536               // rows or totals of a frame
+#define BLOCK_VERSION         6
+#define BLOCK_VERSION_PERIODS 5  // of a block without placings that has periods,
+#define BLOCK_VERSION_LZ4     4  // of one without periods that has sections packed as LZ4,
+#define BLOCK_VERSION_PLAIN   3  // of one that has none of these
+#define BLOCK_VERSION_MIN     2  // the oldest that is read: newer parts have form bytes of their own
+#define BLOCK_SECTION_MAX     ((size_t)256 << 20)  // contents of a section
+#define BLOCK_FRAME           ((size_t)256 << 10)  // contents of a frame, unless one item has more
+#define BLOCK_FRAME_APART     ((size_t)32 << 10)  // smaller frames are not ended: they compress worse
+#define BLOCK_RUN_MAX         65536               // rows or totals of a frame
 
 // A section is not compressed further than that, so that a few bytes cannot claim much memory.
 #define BLOCK_RAW_ANY   ((size_t)1 << 20)

@@ -132,6 +132,7 @@ void block_abandon(struct block_writer *w)
     arena_release(&w->row_arena);
     arena_release(&w->arena);
     buf_release(&w->services);
+    buf_release(&w->placed);
     buf_release(&w->contents);
     buf_release(&w->packed);
     buf_release(&w->last_name);
@@ -176,6 +177,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     arena_init(&w->arena, o->memory, SIZE_MAX);
     arena_init(&w->row_arena, o->memory, SIZE_MAX);
     buf_init(&w->services, o->memory, BLOCK_SECTION_MAX);
+    buf_init(&w->placed, o->memory, BLOCK_SECTION_MAX);
     buf_init(&w->contents, o->memory, SIZE_MAX);
     buf_init(&w->packed, o->memory, SIZE_MAX);
     buf_init(&w->last_name, o->memory, SIZE_MAX);
@@ -228,6 +230,7 @@ static void put_datasets(struct block_writer *w)
         wire_put_str(out, type->name);
         wire_put_u64(out, profiles_of(type));
         wire_put_u64(out, type->loose);
+        wire_put_u64(&w->placed, type->placed);
         wire_put_i64(out, type->first_ns);
         wire_put_u64(out, (uint64_t)type->last_ns - (uint64_t)type->first_ns);
         w->written.profiles += profiles_of(type);
@@ -285,7 +288,7 @@ static bool end_service(struct block_writer *w, err *e)
     w->written.services++;
     buf_clear(&w->last_name);
     buf_str(&w->last_name, s->name);
-    bool ok = buf_ok(&w->services, e) && buf_ok(&w->last_name, e);
+    bool ok = buf_ok(&w->services, e) && buf_ok(&w->placed, e) && buf_ok(&w->last_name, e);
     writer_service_next(w);
     return ok;
 }
@@ -624,7 +627,10 @@ bool block_row(struct block_writer *w, const struct block_row *row, err *e)
     s->last_time_ns = row->time_ns;
     s->last_id = row->id;
     if (!s->sampled) t->rows++;
-    t->loose += row->attempt > 0;
+    bool placed = row->attempt & BLOCK_IDENTIFIED;
+    t->loose += block_attempt(row->attempt) > 0;
+    t->placed += placed;
+    w->has_placed = w->has_placed || placed;
     period_merge(&t->period, MAX(row->period, 0));
     saw(t, row->time_ns, row->time_ns);
     return true;
@@ -637,7 +643,18 @@ void block_period(struct block_writer *w, int64_t period)
     period_merge(&s->types[s->type_count - 1].period, period);
 }
 
+void block_placing(struct block_writer *w, uint64_t placing)
+{
+    placings_add(&w->about.placings, placing);
+}
+
 // ---- the end of a block
+
+static bool is_placed(const struct block_writer *w)
+{
+    return w->has_placed || w->about.placings.n > 0;
+}
+
 static void put_about(const struct block_writer *w, struct buf *out)
 {
     const struct block_about *about = &w->about;
@@ -649,10 +666,16 @@ static void put_about(const struct block_writer *w, struct buf *out)
     wire_put_fixed32(out, about->pack_lo);
     wire_put_fixed32(out, about->pack_hi);
     uint32_t cut = about->parts > 1 ? BLOCK_CUT : 0;
-    wire_put_u64(out, about->classes | w->written.classes | cut);
+    uint32_t placed = is_placed(w) ? BLOCK_PLACED : 0;
+    wire_put_u64(out, about->classes | w->written.classes | cut | placed);
     if (cut) {
         wire_put_u64(out, about->part);
         wire_put_u64(out, about->parts);
+    }
+    if (placed) wire_put_u64(out, about->placings.n);
+    for (uint32_t i = 0; i < about->placings.n; i++) {
+        wire_put_fixed32(out, (uint32_t)about->placings.v[i]);
+        wire_put_fixed32(out, (uint32_t)(about->placings.v[i] >> 32));
     }
     wire_put_u64(out, about->source_count);
     for (size_t i = 0; i < about->source_count; i++)
@@ -663,7 +686,8 @@ static void put_about(const struct block_writer *w, struct buf *out)
 // The oldest version that has the forms which the block uses.
 static uint32_t version_of(const struct block_writer *w)
 {
-    if (w->has_periods) return BLOCK_VERSION;
+    if (is_placed(w)) return BLOCK_VERSION;
+    if (w->has_periods) return BLOCK_VERSION_PERIODS;
     return w->has_lz4 ? BLOCK_VERSION_LZ4 : BLOCK_VERSION_PLAIN;
 }
 
@@ -676,6 +700,7 @@ static bool put_footer(struct block_writer *w, err *e)
     buf_clear(out);
     put_about(w, out);
     buf_str(out, buf_view(&w->services));
+    if (is_placed(w)) buf_str(out, buf_view(&w->placed));
     if (!writer_section_of(w, out, "footer", NULL, &x, e)) return false;
     buf_clear(out);
     wire_put_fixed32(out, (uint32_t)x.at);

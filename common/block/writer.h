@@ -65,6 +65,9 @@ bool block_node(struct block_writer *w, const struct block_node *n, str columns,
 bool block_total(struct block_writer *w, const struct block_total *t, err *e) MUST_CHECK;
 bool block_row(struct block_writer *w, const struct block_row *row, err *e) MUST_CHECK;
 
+// Adds to the placings of the footer, beside those of the options (model/placings.h); at any time.
+void block_placing(struct block_writer *w, uint64_t placing);
+
 // The period of profiles whose sums the block has, of the current key's type (model/period.h).
 // Those of rows are known from the rows.
 void block_period(struct block_writer *w, int64_t period);

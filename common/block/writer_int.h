@@ -69,7 +69,8 @@ struct writer_type {
     uint32_t keys[BLOCK_CLASSES];
     struct writer_profiles by_nodes[BLOCK_CLASSES];  // not sampled
     uint64_t rows;                                   // not sampled
-    uint64_t loose;                                  // rows with attempt > 0
+    uint64_t loose;                                  // rows with attempt > 0,
+    uint64_t placed;                                 // and with BLOCK_IDENTIFIED
     int64_t period;                                  // model/period.h
     bool timed;                                      // has rows or nodes
     int64_t first_ns;
@@ -137,10 +138,12 @@ struct block_writer {
     size_t lz4_most;      // up to so many bytes as LZ4
     bool has_lz4;         // some section is
     bool has_periods;     // some type has
+    bool has_placed;      // some row has BLOCK_IDENTIFIED
     bool failed;
     uint64_t at;          // bytes that went to the sink
     struct arena arena;   // about
     struct buf services;  // of the footer
+    struct buf placed;    // of the footer: by dataset its rows with BLOCK_IDENTIFIED
     uint64_t tail;        // where the last service ended
     struct buf contents;  // of the current section
     struct buf packed;

@@ -324,7 +324,7 @@ static bool get_row(const struct block_shown *w, uint64_t n, struct row *row, er
                         .vector = d.vectors[i],
                         .factor = d.factors ? d.factors[i] : 1,
                         .duration_ns = d.durations ? d.durations[i] : 0,
-                        .attempt = h.attempts ? h.attempts[i] : 0};
+                        .attempt = h.attempts ? block_attempt(h.attempts[i]) : 0};
     if (d.annotations) row->annotations = d.annotations[i];
     return true;
 }

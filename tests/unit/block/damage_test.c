@@ -81,7 +81,7 @@ static const struct {
     const char *message;
 } trailers[] = {
     {"version 1", 20, 1, ERR_FAILED_PRECONDITION,
-     "the block has format version 1, this program reads versions 2 to 5"},
+     "the block has format version 1, this program reads versions 2 to 6"},
     {"far footer", 4, 1, ERR_DATA_LOSS, "the footer is not before it"},
     {"footer too long", 8, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},
     {"raw too large", 12, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},

@@ -130,6 +130,7 @@ static void model_rows(struct random *r, const struct model *m, const struct mod
         row->duration_ns = strange ? (int64_t)random_below(r, 1000) : 15000000000;
         row->period = strange ? 0 : 10000000;
         row->attempt = strange ? random_below(r, 3) : 0;
+        if (strange && k->row_count % 3 == 0) row->attempt |= BLOCK_IDENTIFIED;
         row->has_first_stream = strange && random_below(r, 3) == 0;
         if (row->has_first_stream) row->first_stream.b[3] = 7;
         if (strange && random_below(r, 2)) row->annotations = (labels){note, 1 + time % 2};

@@ -545,6 +545,42 @@ static void services_of_a_block_keep_one_compressor(void **state)
     }
 }
 
+// What rows say of their placing comes back, and the block says so too; one without is as before.
+static void placings_are_in_the_footer(void **state)
+{
+    (void)state;
+    for (int placed = 0; placed < 3; placed++) {
+        struct rig g = {0};
+        struct block_written written = {0};
+        struct model_block b = {0};
+        buf_init(&g.out, NULL, SIZE_MAX);
+        assert_ok(begin(&g, BLOCK_SEGMENT, e));
+        assert_ok(series(&g, e));
+        for (int64_t i = 1; i <= 3; i++) {
+            struct block_row row = row_at(&g, slot_start(HOUR, SLOT_HOUR) + i);
+            row.attempt = i == 2;
+            if (placed == 1 && i != 2) row.attempt |= BLOCK_IDENTIFIED;
+            assert_ok(block_row(g.w, &row, e));
+        }
+        // A leaf may have placings of rows that turned out to be copies.
+        if (placed) block_placing(g.w, 7);
+        if (placed) block_placing(g.w, UINT64_MAX / 3);
+        if (placed) block_placing(g.w, 7);
+        block_placing(g.w, 0);
+        assert_ok(block_finish(g.w, &written, e));
+        assert_int_equal(version_of(buf_view(&g.out)), placed ? 6 : 3);
+        model_open(buf_view(&g.out), &b);
+        const struct placings *p = &b.footer.about.placings;
+        assert_int_equal(p->n, placed ? 2 : 0);
+        if (placed) assert_true(p->v[0] == 7 && p->v[1] == UINT64_MAX / 3);
+        const struct block_dataset *d = &b.footer.services[0].datasets[0];
+        assert_int_equal(d->loose, 1);
+        assert_int_equal(d->placed, placed == 1 ? 2 : 0);
+        assert_int_equal(b.footer.about.classes, 1 << BLOCK_SERIES);
+        buf_release(&g.out);
+    }
+}
+
 // Room of a service that is left to the next one has nothing of it: services of any size in any
 // order have the bytes that they have alone.
 static void a_service_has_the_bytes_that_it_has_alone(void **state)
@@ -655,6 +691,7 @@ int main(void)
         ARENA_TEST(needless_bytes_are_lost),
         ARENA_TEST(nodes_share_vectors_that_are_equal_up_to_a_factor),
         ARENA_TEST(services_of_a_block_keep_one_compressor),
+        ARENA_TEST(placings_are_in_the_footer),
         ARENA_TEST(a_service_has_the_bytes_that_it_has_alone),
         ARENA_TEST(rows_that_no_stack_needs_are_left_out),
         ARENA_TEST(a_sink_that_fails_is_told),

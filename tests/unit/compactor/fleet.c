@@ -126,6 +126,18 @@ void fleet_hour(struct fleet *f, int64_t hour, size_t n)
     }
 }
 
+// Some clients give ids, and their distributors have two lists of ingesters.
+static uint64_t placing_of(const struct fact *x)
+{
+    static const uint64_t placings[] = {0, 3, 5};
+    return x->attempt ? 0 : placings[x->id.b[9] % COUNT(placings)];
+}
+
+static uint32_t attempt_of(const struct fact *x)
+{
+    return x->attempt | (placing_of(x) ? BLOCK_IDENTIFIED : 0);
+}
+
 // ---- symbols: stack i of a service is a path of i's digits in base 3
 
 static uint32_t fleet_stack(struct symbols *s, uint32_t service, uint32_t i)
@@ -188,7 +200,7 @@ static struct plain_row fleet_row(struct arena *a, const struct fact *x, const u
                                       .total = fact_total(x),
                                       .factor = x->factor,
                                       .duration_ns = 15,
-                                      .attempt = retried ? 1 : x->attempt,
+                                      .attempt = retried ? 1 : attempt_of(x),
                                       .spans = span,
                                       .span_count = x->span && x->factor == 1}};
 }
@@ -227,10 +239,12 @@ void fleet_segment(struct fleet *f, struct store *store, const size_t *which, si
     buf_init(&out, &f->memory, 64 << 20);
     req_init(&r, RANK_DUTY, &f->memory, 1 << 20, 0);
     const struct fact **facts = ARENA_ARRAY(&a, const struct fact *, n);
+    struct placings placings = {0};
     int64_t hour = slot_of(f->facts[which[0]].time_ns, SLOT_HOUR);
     for (size_t i = 0; i < n; i++) {
         facts[i] = &f->facts[which[i]];
         assert_int_equal(slot_of(facts[i]->time_ns, SLOT_HOUR), hour);
+        if (!retried) placings_add(&placings, placing_of(facts[i]));
     }
     qsort(facts, n, sizeof *facts, order_services);
     struct plain_block block = {.about = {.kind = BLOCK_SEGMENT,
@@ -238,7 +252,8 @@ void fleet_segment(struct fleet *f, struct store *store, const size_t *which, si
                                           .from_hour = hour,
                                           .hours = 1,
                                           .pack_hi = UINT32_MAX,
-                                          .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES},
+                                          .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES,
+                                          .placings = placings},
                                 .classes = 1u << BLOCK_SERIES,  // a merge reads rows only
                                 .services = services,
                                 .memory = &f->memory};
@@ -483,7 +498,7 @@ static void check_rows(struct block_check *c, const struct block_key_ref *k)
         assert_non_null(fact);
         assert_int_equal(heads.times[at], fact->time_ns);
         assert_int_equal(heads.totals[at], fact_total(fact));
-        assert_int_equal(heads.attempts ? heads.attempts[at] : 0, fact->attempt);
+        assert_int_equal(heads.attempts ? heads.attempts[at] : 0, attempt_of(fact));
         assert_int_equal(details.factors ? details.factors[at] : 1, fact->factor);
         assert_int_equal(details.durations[at], 15);
         const struct block_frame *vf = block_frame_of(&c->index.vectors, details.vectors[at]);
@@ -557,11 +572,17 @@ void check_block(struct fleet *f, struct store *s, str name, uint64_t bytes, con
         arena_release(&a);
     }
     size_t want = 0;
+    struct placings placings = about->placings;
     for (size_t n = 0; n < f->n; n++) {
         uint32_t pack = block_pack(str_of(fleet_service(f->facts[n].service)));
-        want += within[n] && pack >= about->pack_lo && pack <= about->pack_hi &&
-                fact_part(&f->facts[n], about->parts) == about->part;
+        bool has = within[n] && pack >= about->pack_lo && pack <= about->pack_hi &&
+                   fact_part(&f->facts[n], about->parts) == about->part;
+        want += has;
+        if (has && raw) placings_add(&placings, placing_of(&f->facts[n]));
     }
     assert_int_equal(seen, want);
+    // A leaf has those of its rows, and parents have none.
+    assert_int_equal(placings.n, about->placings.n);
+    if (!raw) assert_int_equal(placings.n, 0);
     close_block(&o);
 }
