@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "cluster/metrics.h"
+#include "cluster/place.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
 #include "sys/log.h"
@@ -26,6 +27,7 @@ struct answered {
     id128 boot;
     id128 directory;
     double load;
+    uint64_t list;
     char version[VERSION_MAX];
     char services[NAMES_MAX];
 };
@@ -51,6 +53,45 @@ struct members {
     size_t cap;
 };
 
+// In order of ids, as members_of has them. With the lock.
+static uint64_t print_list(const struct members *m)
+{
+    const struct place_options all = {0};
+    err none = {0};
+    size_t n = 0;
+    struct member *v = mem_alloc(NULL, (m->n + 1) * sizeof *v, &none);
+    if (!v) return 0;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->v[i].member.kind == MEMBER_INGESTER) v[n++] = m->v[i].member;
+    uint64_t print = n ? place_print(v, n, &all) : 0;
+    mem_free(NULL, v, (m->n + 1) * sizeof *v);
+    return print;
+}
+
+uint64_t members_list_print(struct members *m)
+{
+    lock_take(&m->lock);
+    uint64_t print = print_list(m);
+    lock_give(&m->lock);
+    return print;
+}
+
+size_t members_lists(struct members *m)
+{
+    lock_take(&m->lock);
+    uint64_t own = print_list(m);
+    size_t lists = own != 0;
+    for (size_t i = 0; i < m->n; i++) {
+        uint64_t list = m->v[i].member.alive ? m->v[i].answered.list : 0;
+        bool first = list && list != own;
+        for (size_t k = 0; k < i && first; k++)
+            first = !m->v[k].member.alive || m->v[k].answered.list != list;
+        lists += first;
+    }
+    lock_give(&m->lock);
+    return lists;
+}
+
 static void on_print(void *arg)
 {
     struct members *m = arg;
@@ -72,6 +113,7 @@ static void on_print(void *arg)
     metric_set_to(&cluster_members, S("alive"), alive - unready);
     metric_set_to(&cluster_members, S("unready"), unready);
     metric_set_to(&cluster_members, S("dead"), all - alive);
+    metric_set(&cluster_lists, (int64_t)members_lists(m));
 }
 
 struct members *members_new(err *e)
@@ -410,7 +452,8 @@ static struct member_facts facts_of(const struct known *k, struct arena *a)
                              .directory = x->directory,
                              .version = arena_str(a, str_of(x->version)),
                              .services = arena_str(a, str_of(x->services)),
-                             .load = x->load};
+                             .load = x->load,
+                             .list = x->list};
     f.member.id = arena_str(a, k->member.id);
     f.member.address = arena_str(a, k->member.address);
     return f;
@@ -526,7 +569,8 @@ static void take_answer(struct known *k, uint64_t at, const struct node_answer *
                          .cluster = n->cluster,
                          .boot = n->boot,
                          .directory = n->directory,
-                         .load = answer->load};
+                         .load = answer->load,
+                         .list = answer->list};
     append(x.version, sizeof x.version, answer->version);
     for (size_t i = 0; i < n->service_count; i++) {
         if (i > 0) append(x.services, sizeof x.services, S(" "));

@@ -119,6 +119,7 @@ struct member_facts {
     str version;
     str services;  // with blanks between them
     double load;
+    uint64_t list;  // members_list_print of its own; 0: it does not tell
 };
 
 // As members_all.
@@ -127,6 +128,13 @@ struct member_facts *members_facts(struct members *m, struct arena *a, size_t *c
 // A hash of the ids, in the order of members_of: the same on every node with the same list. Never
 // 0.
 uint64_t members_print(const struct member *v, size_t n);
+
+// A hash of the ingesters and their weights: whoever has another one places records differently. 0:
+// no ingester is known, or there is no memory.
+uint64_t members_list_print(struct members *m);
+
+// How many such lists this node and the members that answer it have.
+size_t members_lists(struct members *m);
 
 // Is there any member of a kind, alive or not?
 bool members_has(struct members *m, enum member_kind kind);

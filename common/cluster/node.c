@@ -47,6 +47,7 @@ void node_put_answer(const struct node_answer *answer, struct buf *out)
     pb_put_bytes_opt(out, 4, answer->version);
     pb_put_u64_opt(out, 5, answer->weight);
     pb_put_u64_opt(out, 6, (uint64_t)answer->wall_ms);
+    pb_put_fixed64_opt(out, 7, answer->list);
 }
 
 // ---- reading
@@ -129,6 +130,7 @@ bool node_read_answer(str message, struct node_answer *answer, err *e)
             answer->weight = (uint32_t)MIN(r.number, (uint64_t)UINT32_MAX);
         if (r.field == 6 && r.type == PB_VARINT)
             answer->wall_ms = (int64_t)MIN(r.number, (uint64_t)INT64_MAX);
+        if (r.field == 7 && r.type == PB_FIXED64) answer->list = r.number;
     }
     return pb_done(&r, e);
 }

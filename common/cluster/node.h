@@ -32,6 +32,7 @@ struct node_answer {
     str version;      // of its program; empty: one that does not tell
     uint32_t weight;  // for placement (place.h); 0: it does not tell
     int64_t wall_ms;  // its clock; 0: it does not tell
+    uint64_t list;    // members_list_print; 0: it does not tell
 };
 
 // Is an id known? An unknown one is all zeros.

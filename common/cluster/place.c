@@ -6,6 +6,8 @@
 
 #include "base/hash.h"
 
+#include <stdio.h>
+
 // The scores of so many members are kept during a step; beyond, each comparison computes them
 // anew.
 #define KEPT 1024
@@ -190,4 +192,21 @@ void place_order(const struct member *members, size_t n, const struct place_opti
         le[i] = (uint8_t)(labels_hash >> (8 * i));
     hash_add(&r.key, le, sizeof le);
     rank(&r, 0, owners);
+}
+
+uint64_t place_print(const struct member *members, size_t n, const struct place_options *o)
+{
+    struct hash_state h;
+    char text[80];
+    hash_begin(&h);
+    for (size_t i = 0; i < n; i++) {
+        assert(i == 0 || str_cmp(members[i - 1].id, members[i].id) < 0);
+        int end = snprintf(text, sizeof text, "\xff%u\xff", member_weight(&members[i]));
+        hash_add(&h, members[i].id.p, members[i].id.n);
+        hash_add(&h, text, (size_t)end);
+    }
+    int end = snprintf(text, sizeof text, "%zu %zu", keep(o->tenant_members, n),
+                       keep(o->service_members, n));
+    hash_add(&h, text, (size_t)end);
+    return hash_end(&h) | 1;
 }

@@ -28,3 +28,8 @@ struct place_options {
 // Dead members and those that want no traffic come last. `order` has room for n rows of `members`.
 void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
                  str service, uint64_t labels_hash, uint32_t *order);
+
+// A hash of all that decides the order if every member is alive: ids and weights, in the order of
+// members_of, and the options. Never 0, and odd. Whoever has the same one gives each record the
+// same home (model/placings.h).
+uint64_t place_print(const struct member *members, size_t n, const struct place_options *o);

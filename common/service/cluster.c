@@ -152,6 +152,17 @@ static void json_words(struct buf *out, const char *key, str words)
     buf_byte(out, ']');
 }
 
+// null: it is not known.
+static void json_list(struct buf *out, uint64_t list)
+{
+    char text[17] = "";
+    if (list) snprintf(text, sizeof text, "%016" PRIx64, list);
+    if (list)
+        json_text(out, "list", str_of(text));
+    else
+        buf_z(out, ",\"list\":null");
+}
+
 static void json_self(const struct view *v)
 {
     const struct node_identity *n = &v->p->identity;
@@ -173,6 +184,7 @@ static void json_self(const struct view *v)
     json_text(v->out, "why", v->why);
     put_key(v->out, "load");
     json_put_double(v->out, node_load(v->p));
+    json_list(v->out, members_list_print(v->p->members));
     json_text(v->out, "time", str_of(clock_text(time, v->wall_ns)));
     buf_byte(v->out, '}');
 }
@@ -193,6 +205,7 @@ static void json_answer(const struct view *v, const struct member_facts *f)
     json_words(v->out, "services", f->services);
     put_key(v->out, "load");
     json_put_double(v->out, f->load);
+    json_list(v->out, f->list);
     buf_byte(v->out, '}');
 }
 
@@ -291,7 +304,7 @@ static void json_streams(const struct view *v)
 static void put_json(const struct view *v)
 {
     json_self(v);
-    buf_z(v->out, ",\"members\":[");
+    buf_printf(v->out, ",\"lists\":%zu,\"members\":[", members_lists(v->p->members));
     for (size_t i = 0; i < v->member_count; i++) {
         if (i > 0) buf_byte(v->out, ',');
         json_member(v, &v->members[i]);
@@ -327,6 +340,11 @@ static void put_id(struct buf *out, const char *name, id128 id)
     buf_printf(out, "<br><small>%s %s</small>", name, text);
 }
 
+static void put_list(struct buf *out, uint64_t list)
+{
+    if (list) buf_printf(out, "<br><small>list %016" PRIx64 "</small>", list);
+}
+
 static void put_load(struct buf *out, double load)
 {
     buf_printf(out, "<td class=\"n%s\">%.0f %%", load >= LOAD_HIGH ? " ill" : "", load * 100);
@@ -354,6 +372,7 @@ static void put_self(const struct view *v)
     html_text(v->out, n->node);
     put_id(v->out, "boot", n->boot);
     put_id(v->out, "directory", n->directory);
+    put_list(v->out, members_list_print(v->p->members));
     buf_z(v->out, "<td>");
     for (size_t i = 0; i < n->service_count; i++) {
         if (i > 0) buf_byte(v->out, ' ');
@@ -434,6 +453,7 @@ static void put_member(const struct view *v, const struct member_facts *f)
     buf_printf(v->out, "<br><small>%s</small>", f->found ? "found by name" : "of the list");
     if (m->kind == MEMBER_INGESTER && member_weight(m) != MEMBER_WEIGHT)
         buf_printf(v->out, "<br><small>weight %u</small>", member_weight(m));
+    put_list(v->out, is_self(v, f) ? members_list_print(v->p->members) : f->list);
     put_state(v, f);
     put_failure(v, f);
     buf_z(v->out, "<td>");
@@ -456,6 +476,13 @@ static void put_members(const struct view *v)
                "<h2>Members</h2>\n<p>%zu of %zu are alive and ready. What this node knows: "
                "others may have heard something else.\n",
                well, v->member_count);
+    size_t lists = members_lists(v->p->members);
+    if (lists > 1) {
+        buf_printf(v->out,
+                   "<p class=\"ill\">Lists of ingesters differ: this node and the members that "
+                   "answer it have %zu. Queries look for rows with clients' ids in two places.\n",
+                   lists);
+    }
     if (v->member_count == 0) return;
     buf_z(v->out, "<table><tr><th>kind<th>id<th>address<th>state<th>heard<th>last failure"
                   "<th>services<th>version<th>load\n");

@@ -190,6 +190,7 @@ static bool probe(void *self, struct http_exchange *x, str in, struct buf *out, 
                                  .load = node_load(p),
                                  .version = str_of(service_version),
                                  .weight = (uint32_t)c->weight,
+                                 .list = members_list_print(p->members),
                                  .wall_ms = clock_wall_ns() / NS_PER_MS};
     buf_release(&why);
     (void)node_cluster(p, &answer.node.cluster);  // it may have become known later

@@ -332,6 +332,45 @@ static void what_is_known_of_a_member_is_told(void **state)
     members_free(m);
 }
 
+// This node's own list and those that living members tell, each once.
+static void lists_of_members_are_compared(void **state)
+{
+    (void)state;
+    struct members *m = NULL;
+    assert_ok((m = members_new(e)) != NULL);
+    assert_int_equal(members_list_print(m), 0);
+    assert_int_equal(members_lists(m), 0);
+    assert_ok(members_add(m, MEMBER_QUERIER, S("q=x:9"), e));
+    assert_int_equal(members_lists(m), 0);
+    assert_ok(members_add(m, MEMBER_INGESTER, S("b=x:2"), e));
+    uint64_t one = members_list_print(m);
+    assert_ok(members_add(m, MEMBER_INGESTER, S("a=x:1"), e));
+    uint64_t two = members_list_print(m);
+    assert_true(one && two && one != two);
+    assert_int_equal(members_lists(m), 1);
+
+    struct node_answer answer = {.ready = true, .list = two};
+    members_seen(m, MEMBER_INGESTER, S("a"), clock_mono_ns(), &answer);
+    assert_int_equal(members_lists(m), 1);
+    answer.list = one;
+    members_seen(m, MEMBER_INGESTER, S("b"), clock_mono_ns(), &answer);
+    assert_int_equal(members_lists(m), 2);
+    members_seen(m, MEMBER_QUERIER, S("q"), clock_mono_ns(), &answer);
+    assert_int_equal(members_lists(m), 2);
+    answer.list = 0;  // of an older version
+    members_seen(m, MEMBER_QUERIER, S("q"), clock_mono_ns(), &answer);
+    assert_int_equal(members_lists(m), 2);
+    for (int i = 0; i < MEMBER_FAILURES_MAX; i++)
+        members_probe_failed(m, MEMBER_INGESTER, S("b"), S("gone"));
+    assert_int_equal(members_lists(m), 1);
+
+    // A weight is part of the list.
+    members_weigh(m, S("x:1"), 500);
+    assert_int_not_equal(members_list_print(m), two);
+    assert_int_equal(members_lists(m), 2);
+    members_free(m);
+}
+
 static void long_texts_of_others_are_cut(void **state)
 {
     (void)state;
@@ -428,6 +467,7 @@ int main(void)
         cmocka_unit_test(what_is_known_of_a_member_is_told),
         cmocka_unit_test(long_texts_of_others_are_cut),
         cmocka_unit_test(each_member_shows_in_the_metrics),
+        cmocka_unit_test(lists_of_members_are_compared),
         cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(nothing_is_returned_from_an_exhausted_arena),
     };

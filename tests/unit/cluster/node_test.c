@@ -50,7 +50,8 @@ static void an_identity_is_read_as_it_was_written(void **state)
                                    .load = 0.25 * (double)i,
                                    .version = i > 1 ? S("1.2.3") : (str){0},
                                    .weight = (uint32_t)i * 100,
-                                   .wall_ms = (int64_t)i << 40};
+                                   .wall_ms = (int64_t)i << 40,
+                                   .list = (uint64_t)i << 63 | i};
         struct node_answer heard;
         node_put_answer(&said, &out);
         assert_ok(node_read_answer(buf_view(&out), &heard, e));
@@ -60,6 +61,7 @@ static void an_identity_is_read_as_it_was_written(void **state)
         assert_true(str_eq(heard.version, said.version));
         assert_int_equal(heard.weight, said.weight);
         assert_int_equal(heard.wall_ms, said.wall_ms);
+        assert_int_equal(heard.list, said.list);
         assert_int_equal(node_knows(heard.node.cluster), i == 2);
         buf_release(&out);
     }

@@ -335,6 +335,36 @@ static void known_placements_stay(void **state)
     }
 }
 
+// Whoever has the same print gives each record the same home; it is the same on every machine, and
+// for ever.
+static void a_print_is_of_all_that_decides(void **state)
+{
+    (void)state;
+    const struct place_options all = {.service_members = 1};
+    make_members();
+    uint64_t print = place_print(members, MEMBERS, &all);
+    assert_true(print & 1);
+    assert_int_equal(print, UINT64_C(0x7495d18be36569f3));
+    // Who is alive decides nothing: a home is that of a restart too.
+    members[3].alive = false;
+    members[4].unready = true;
+    members[5].weight = MEMBER_WEIGHT;
+    assert_int_equal(place_print(members, MEMBERS, &all), print);
+    const struct place_options others[] = {{.service_members = 2},
+                                           {.tenant_members = 3, .service_members = 1},
+                                           {.tenant_members = 1, .service_members = 1}};
+    for (size_t i = 0; i < COUNT(others); i++)
+        assert_int_not_equal(place_print(members, MEMBERS, &others[i]), print);
+    // A subset of all is all.
+    const struct place_options many = {.tenant_members = 99, .service_members = 1};
+    assert_int_equal(place_print(members, MEMBERS, &many), print);
+    assert_int_not_equal(place_print(members, MEMBERS - 1, &all), print);
+    assert_int_not_equal(place_print(members + 1, MEMBERS - 1, &all), print);
+    members[5].weight = MEMBER_WEIGHT + 1;
+    assert_int_not_equal(place_print(members, MEMBERS, &all), print);
+    members[5].weight = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_weight_that_grows_only_attracts),
         cmocka_unit_test(many_members_are_in_the_order_of_pairs),
         cmocka_unit_test(known_placements_stay),
+        cmocka_unit_test(a_print_is_of_all_that_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
