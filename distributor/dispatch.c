@@ -105,6 +105,14 @@ static struct place_options home_of(const struct dispatch *d)
                                       c->service_ingesters ? (size_t)c->service_ingesters : 1};
 }
 
+// By which list, and which of these options, the request's records got their homes.
+static uint64_t placing_of(struct dispatch *d)
+{
+    const struct place_options o = home_of(d);
+    if (!d->placing) d->placing = place_print(d->homes, d->member_count, &o);
+    return d->placing;
+}
+
 // The options that decide the owner. Rates are asked for once for each request and service, so that
 // a batch that is passed on follows one order.
 static struct place_options wide_of(struct dispatch *d, str service, bool identified)
@@ -314,6 +322,7 @@ static bool encode(struct dispatch *d, struct shipment *s, err *e)
         ok = send_batch_encode(s->batches[i], &scratch, &s->message, e);
         pb_end(&s->message, mark);
     }
+    pb_put_fixed64_opt(&s->message, 2, placing_of(d));
     arena_release(&scratch);
     return ok && buf_ok(&s->message, e);
 }

@@ -14,6 +14,9 @@
 //        tenant has all ingesters, or as many as its limit home_ingesters says, and the service
 //        one, unless the settings say how many. Evenness is no reason to send it elsewhere. After a
 //        change of the list of ingesters it has none for a while, if that moved it (settle.h).
+//        Distributors whose lists differ for longer disagree. So each Append tells by which list
+//        its records were placed (model/placings.h), and queries look for copies where lists
+//        differ.
 //     3. A label set that pushes more than one ingester should take goes to the first ones of its
 //        order by turns, if it has no client's id. One with an id stays where a repeated upload
 //        finds it.
@@ -58,6 +61,7 @@ struct dispatch {
     struct lexicons *lexicons;  // NULL: none are used
     struct member *members;     // a snapshot, in the request's arena
     struct member *homes;       // the same members, all marked as alive
+    uint64_t placing;           // of homes (place_print); 0: not asked for yet
     struct settle_past past;    // lists of before
     uint32_t *past_order;       // scratch, one for each member of the longest of them
     size_t member_count;

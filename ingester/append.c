@@ -22,6 +22,7 @@
 #include "ingester/roll.h"
 #include "ingester/streams.h"
 #include "manifest/names.h"
+#include "model/placings.h"
 #include "service/settings.h"
 #include "sys/clock.h"
 
@@ -41,6 +42,7 @@ struct append {
     struct batch *batches;
     struct staged **staged;
     size_t n;
+    uint64_t placing;    // of the records
     uint64_t unsure;     // records that were made loose
     const char *reason;  // of a refusal, for the metric
 };
@@ -61,9 +63,11 @@ static bool read_request(struct append *a, str message, err *e)
     a->batches = ARENA_ARRAY(&a->req->arena, struct batch, n);
     a->staged = ARENA_ARRAY(&a->req->arena, struct staged *, n);
     if (!arena_ok(&a->req->arena, e)) return false;
+    a->placing = PLACING_UNKNOWN;
     r = pb_reader(message);
     while (pb_next(&r)) {
         if (r.field == 1 && r.type == PB_BYTES) a->bytes[a->n++] = r.bytes;
+        if (r.field == 2 && r.type == PB_FIXED64 && r.number) a->placing = r.number;
     }
     return true;
 }
@@ -131,6 +135,7 @@ static bool check(struct append *a, str message, err *e)
             !check_series(&a->batches[i], e) || !check_ages(a, &a->batches[i], e)) {
             return false;
         }
+        a->batches[i].placing = a->placing;
     }
     return true;
 }

@@ -38,6 +38,7 @@ struct read {
     struct mem_budget budget;  // of this query, beside its arena
     struct loose_set listed;
     struct loose_set met;
+    struct placings placings;    // of the rows of an answer
     struct wal_served *adopted;  // streams that have an answer of their own
     size_t adopted_count;
     struct buf *out;
@@ -315,6 +316,7 @@ static bool put_partial(struct read *r, err *e)
         loose_encode(&r->met, 0, r->out);
         pb_end(r->out, keys);
     }
+    placings_put(&r->placings, 17, r->out);
     pb_end(r->out, mark);
     return true;
 }
@@ -343,6 +345,9 @@ static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
     loose_release(&r->met);
     r->query.listed = NULL;
     r->query.met = NULL;
+    r->placings = (struct placings){0};
+    r->query.placings = &r->placings;
+    r->query.identified = r->ask->identified;
     loose_init(&r->listed, a, &r->budget, SIZE_MAX);
     loose_init(&r->met, a, &r->budget, SIZE_MAX);
     if (n == 0) {

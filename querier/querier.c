@@ -213,6 +213,7 @@ static void stop(void *self)
     manifests_close(q->manifests);
     streams_free(q->streams);
     disk_cache_close(q->disk);
+    mem_must_free(q->differ_mono_ns);
     mem_must_free(q);
 }
 
@@ -274,6 +275,7 @@ static bool start(const struct process *process, void **self, err *e)
         .memory = process->memory,
         .ask = fetch_peers,
         .directories = process->directories,
+        .differ_mono_ns = mem_must(sizeof *q->differ_mono_ns),
         .peers = {.client = process->client,
                   .members = process->members,
                   .config = process->config},

@@ -55,6 +55,9 @@ struct batch {
     struct record *records;
     uint32_t series_count;
     uint32_t record_count;
+    // By which the records with a client's id got their homes (model/placings.h); 0: the log of an
+    // older version. Not part of the bytes: AppendRequest has it.
+    uint64_t placing;
 };
 
 // Vectors may name stacks below this; after batch_decode.

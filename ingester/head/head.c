@@ -34,6 +34,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     translations_init(&h->translations, &h->budget);
     lock_init(&h->turns, LOCK_TURNS);
     lock_init(&h->noting, LOCK_NOTING);
+    lock_init(&h->placing, LOCK_PLACINGS);
     rwlock_init(&h->removing);
     cond_init(&h->turned);
     return h;
@@ -160,6 +161,7 @@ void head_free(struct head *h)
     cond_release(&h->turned);
     pthread_rwlock_destroy(&h->removing);
     lock_release(&h->noting);
+    lock_release(&h->placing);
     lock_release(&h->turns);
     mem_must_free(h);
 }

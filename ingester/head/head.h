@@ -42,6 +42,7 @@
 #include "model/hide.h"
 #include "model/loose.h"
 #include "model/merge.h"
+#include "model/placings.h"
 
 struct head;
 struct staged;
@@ -197,6 +198,8 @@ struct head_query {
     // Exactly once over several ingesters (model/loose.h); both NULL: all rows count.
     const struct loose_set *listed;  // the second question: keeper LOOSE_MINE is this head
     struct loose_set *met;           // the first: loose rows that count are noted here
+    bool identified;                 // rows with a placing are loose, whatever their attempt
+    struct placings *placings;       // those of the rows are added here; NULL: nobody wants them
     const struct hide *hides;        // deletions whose rows do not count
     size_t hide_count;
     uint32_t adopted;  // only rows of this adopted stream (wal.h); 0: of the streams of this node

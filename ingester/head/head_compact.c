@@ -461,6 +461,8 @@ static void succeed(struct copy *c)
     assert(!atomic_load_explicit(&from->successor, memory_order_relaxed));
     to->turn = from->turn;
     to->has_loose = from->has_loose;
+    to->placing = from->placing;
+    to->mixed = from->mixed;
     to->noted = from->noted;
     to->live_stacks = to->symbols.t.stack_count - 1;
     to->live_rows = to->row_count;

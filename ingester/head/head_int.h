@@ -33,6 +33,9 @@ struct stack_hour {
 };
 #define STACK_HOURS 8
 
+// Placings that have a number of their own, and one for all others.
+#define HEAD_PLACINGS 4096
+
 // Rows or series that are visited under one hold of a lock.
 #define HEAD_RUN 1024
 
@@ -84,6 +87,8 @@ struct service_head {
     struct staged *staging;  // the batches that these are of
     uint64_t row_count;
     bool has_loose;          // a row with attempt > 0 has come at some time
+    uint16_t placing;        // of all rows that have come and have one; 0: none came,
+    bool mixed;              // or they have several
     uint32_t turn;           // publications so far
     uint32_t live_stacks;    // used stacks, when last counted,
     uint64_t live_rows;      // and how many rows used them
@@ -162,7 +167,23 @@ struct head {
     bool adopts;     // cuts of adopted streams may be there; with `drops` for writing
     struct recent_ids recent_ids;
     struct translations translations;
+    struct lock placing;  // for adding to the next two; a reader has a number of what is there
+    _Atomic uint32_t placing_count;
+    uint64_t placings[HEAD_PLACINGS];
 };
+
+// The number of a placing (model/placings.h), from 1, and back. Numbers are never given to another
+// one; when there are no more, all further ones have that of PLACING_MANY. 0 for 0.
+uint16_t head_placing_number(struct head *h, uint64_t placing);
+uint64_t head_placing(const struct head *h, uint16_t number);
+
+// With the service's lock for writing.
+static inline void service_note_row(struct service_head *s, const struct row *row)
+{
+    s->has_loose |= row->attempt > 0;
+    s->mixed |= s->placing && row->placing && s->placing != row->placing;
+    if (row->placing) s->placing = row->placing;
+}
 
 // Tells that the rows of the service's tables have new numbers from now on. With its lock.
 void service_renumbered(struct service_head *s);

@@ -283,6 +283,7 @@ static void put_record(const struct staged *s, uint32_t i, struct buf *out)
         put_span(row->spans, k, out);
     pb_put_u64_opt(out, 12, row->attempt);
     if (row->notes) put_notes(row->notes, out);
+    pb_put_u64_opt(out, 15, row->placing > 0);
     pb_end(out, mark);
 }
 
@@ -293,8 +294,12 @@ bool head_log(struct staged *s, str *rows, err *e)
     assert(out->n == 0);
     pb_put_bytes(out, LOG_SERVICE, s->service->service);
     pb_put_u64(out, LOG_TABLE, s->service->table);
-    for (uint32_t i = 0; i < s->n; i++)
+    uint16_t placing = 0;  // the batch's
+    for (uint32_t i = 0; i < s->n; i++) {
         put_record(s, i, out);
+        if (s->rows[i].row.placing) placing = s->rows[i].row.placing;
+    }
+    pb_put_fixed64_opt(out, LOG_PLACING, head_placing(s->service->head, placing));
     *rows = buf_view(out);
     return buf_ok(out, e);
 }

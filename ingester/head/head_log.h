@@ -46,6 +46,7 @@ enum {
     LOG_TABLE = 2,
     LOG_RECORD = 4,  // as in Batch
     LOG_BRINGS = 5,  // + enum log_table
+    LOG_PLACING = LOG_BRINGS + LOG_TABLES,
 };
 
 struct service_head;

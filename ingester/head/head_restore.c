@@ -89,6 +89,7 @@ void restore_free(struct restore *r)
 struct parts {
     str service;
     uint64_t table;
+    uint64_t placing;
     str brings[LOG_TABLES];
     uint32_t records;
 };
@@ -99,6 +100,7 @@ static bool read_parts(str rows, struct parts *p, err *e)
     struct pb_reader r = pb_reader(rows);
     while (pb_next(&r)) {
         if (r.type == PB_VARINT && r.field == LOG_TABLE) p->table = r.number;
+        if (r.type == PB_FIXED64 && r.field == LOG_PLACING) p->placing = r.number;
         if (r.type != PB_BYTES) continue;
         if (r.field == LOG_SERVICE) p->service = r.bytes;
         if (r.field == LOG_RECORD) p->records++;
@@ -400,6 +402,9 @@ static void read_number(const struct pb_reader *r, struct record *rec)
     case 12:
         rec->attempt = (uint32_t)r->number;
         break;
+    case 15:
+        rec->identified = r->number != 0;
+        break;
     default:
         break;
     }
@@ -437,8 +442,9 @@ static bool read_record(struct arena *a, str bytes, struct batch *b, err *e)
 
 static bool read_records(struct arena *a, str rows, const struct parts *p, struct batch *b, err *e)
 {
-    *b =
-        (struct batch){.service = p->service, .records = ARENA_ARRAY(a, struct record, p->records)};
+    *b = (struct batch){.service = p->service,
+                        .records = ARENA_ARRAY(a, struct record, p->records),
+                        .placing = p->placing};
     if (!b->records) return arena_fail(a, e);
     struct pb_reader r = pb_reader(rows);
     while (pb_next(&r)) {

@@ -424,7 +424,8 @@ static bool put_row(struct segment *x, const struct row *row, void *arg, err *e)
                            .factor = row->factor,
                            .duration_ns = row->duration_ns,
                            .period = row->period,
-                           .attempt = row->attempt};
+                           .attempt = row->attempt | (row->placing ? BLOCK_IDENTIFIED : 0)};
+    block_placing(x->writer, head_placing(x->head, row->placing));
     bool ok = put_vector(x, a, row->vector, &to.vector, e) &&
               take_spans(x, a, row->spans, &to, e) && take_notes(a, row->notes, &to, e) &&
               block_row(x->writer, &to, e);

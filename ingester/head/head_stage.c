@@ -31,6 +31,7 @@ struct stager {
     const struct batch *batch;
     const struct numbers *numbers;  // of a log that the records come from, or NULL: then
     struct stack_mapper mapper;
+    uint16_t placing;           // number of the batch's
     uint32_t *series;           // number in the index + 1, by series of the batch
     struct payload **payloads;  // by record; the rows hold the references
     uint32_t *firsts;           // by record: the first row that has its vector
@@ -246,6 +247,12 @@ static int64_t factor_of(const struct stager *x, const struct record *rec)
     return rec->sibling == RECORD_NO_SIBLING && !x->numbers ? 1 : rec->factor;
 }
 
+// A loose row needs no placing: copies of it are looked for in any case.
+static uint16_t placing_of(const struct stager *x, const struct record *rec)
+{
+    return rec->identified && rec->attempt == 0 ? x->placing : 0;
+}
+
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
@@ -267,7 +274,8 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
                       .factor = factor_of(x, rec),
                       .duration_ns = rec->duration_ns,
                       .period = rec->period,
-                      .attempt = rec->attempt};
+                      .attempt = (uint16_t)MIN(rec->attempt, UINT16_MAX),
+                      .placing = placing_of(x, rec)};
     if (!x->numbers && !mapper_hour(&x->mapper, slot_of(rec->time_ns, SLOT_HOUR), e)) return false;
     if (!payload_of(x, i, &row.vector, e)) return false;
     if (!spans_of(x, rec, &row.spans, e) || !notes_of(x, rec, &row.notes, e)) {
@@ -363,6 +371,7 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     if (!x.service) return false;
     x.out->service = x.service;
     x.out->run = x.service->marks.run;
+    x.placing = head_placing_number(h, b->placing);
     bool ok = mapper_init(&x.mapper, x.service, a, b, max_stacks, e) && stage(&x, e);
     mapper_release(&x.mapper);
     pthread_rwlock_unlock(&x.service->lock);
@@ -389,6 +398,7 @@ bool head_stage_logged(struct service_head *s, struct arena *a, const struct bat
     if (!stager_init(&x, a, b, e)) return false;
     x.service = s;
     x.numbers = numbers;
+    x.placing = head_placing_number(s->head, b->placing);
     x.out->service = s;
     bool ok = stage(&x, e);
     buf_release(&x.bytes);
@@ -422,7 +432,7 @@ void head_publish(struct staged *s, struct cut *cut)
             cut_note(cut, row.time_ns);
             first_ns = MIN(first_ns, row.time_ns);
             last_ns = MAX(last_ns, row.time_ns);
-            service->has_loose |= row.attempt > 0;
+            service_note_row(service, &row);
             if (service->renewal) {
                 rows_add(rows, row);
                 renewal_note(service->renewal, s->rows[i].series);

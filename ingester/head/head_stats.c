@@ -31,7 +31,8 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     uint64_t before = t->out->profiles;
     // Rows are looked at one by one only if one may not count (loose, dropped or concealed) or its
     // size is asked for. Else the number of rows in order is known without that.
-    bool one_by_one = t->with_sizes || s->has_loose || t->query->listed || t->query->hide_count ||
+    bool loose = s->has_loose || s->mixed || (t->query->identified && s->placing);
+    bool one_by_one = t->with_sizes || loose || t->query->listed || t->query->hide_count ||
                       atomic_load_explicit(&s->head->dropping, memory_order_acquire);
     if (!one_by_one && c.at < c.to) {
         inventory_count(t->out, c.to - c.at, c.rows->v[c.at].time_ns, c.rows->v[c.to - 1].time_ns);
@@ -42,7 +43,11 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
         inventory_count(t->out, 1, row->time_ns, row->time_ns);
         if (!measure(t, row, e)) return false;
     }
-    t->out->series += t->out->profiles > before;
+    bool some = t->out->profiles > before;
+    t->out->series += some;
+    // They are not mixed, so all have this one.
+    if (some && !one_by_one && t->query->placings)
+        placings_add(t->query->placings, head_placing(s->head, s->placing));
     return true;
 }
 

@@ -163,16 +163,18 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
     const struct head_query *q = w->query;
     if (!row_by(row, w->turn) || !row_is_there(q, s, series, row)) return false;
     if (walk_hides(w, series, row)) return false;
+    if (row->placing && q->placings) placings_add(q->placings, head_placing(s->head, row->placing));
+    bool loose = row->attempt > 0 || (q->identified && row->placing);
     // The first question counts every row and notes the loose ones; the second counts a listed row
     // only at its keeper.
-    if (!q->listed && (row->attempt == 0 || !q->met)) return true;
+    if (!q->listed && !(loose && q->met)) return true;
     struct loose_key key = {s->index.series[series].fingerprint, row->id};
     if (!q->listed) {
         loose_note(q->met, key);
         return true;
     }
     const struct loose_row *listed = loose_find(q->listed, key);
-    return listed ? listed->keeper == LOOSE_MINE : row->attempt == 0;
+    return listed ? listed->keeper == LOOSE_MINE : !loose;
 }
 
 bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,

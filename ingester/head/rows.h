@@ -79,8 +79,9 @@ struct row {
     struct row_spans *spans;  // or NULL
     struct row_notes *notes;  // or NULL
     struct cut *cut;
-    uint32_t attempt;
-    uint32_t turn;  // of the publication that brought it, as counted by the service
+    uint16_t attempt;
+    uint16_t placing;  // number among the head's (head_placing); 0: the client gave no id
+    uint32_t turn;     // of the publication that brought it, as counted by the service
 };
 
 // Memory to be freed, linked through itself.

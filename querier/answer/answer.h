@@ -54,6 +54,8 @@ struct querier_state {
     struct disk_cache *disk;      // of blocks; NULL: none
     struct peer_readers readers;  // of large readings of blocks
     struct lane *prefetch;        // of jobs that prefetch while heads answer; NULL: no prefetch
+    // When rows of several placings met last (reconcile.h), 0: never. NULL: nobody remembers.
+    _Atomic uint64_t *differ_mono_ns;
 };
 
 // The work done for all questions of a request.

@@ -21,6 +21,9 @@
 #define ROUNDS_MAX  64
 #define ROUND_PAUSE ((uint64_t)50 * NS_PER_MS)
 
+// How long heads are told at once that placings differ, which saves a round.
+#define DIFFER_NS ((uint64_t)60 * NS_PER_S)
+
 // ---- loose rows of heads
 
 static void forget_loose(struct reconciling *s)
@@ -40,7 +43,11 @@ static bool is_crowd(struct reconciling *s, err *e)
     if (e->code != ERR_RESOURCE_EXHAUSTED || s->loose.n < s->loose.most) return false;
     *e = (err){0};
     forget_loose(s);
-    s->crowded = true;
+    // Heads named so many only because placings differed in another answer of a short while ago.
+    bool needless = s->identified && !s->differed && !s->last;
+    if (needless) s->identified = false;
+    s->again |= needless;
+    s->crowded = !needless;
     return true;
 }
 
@@ -61,6 +68,31 @@ static bool list_loose(struct reconciling *s, err *e)
     s->again |= s->listed;
     if (s->listed) metric_add(&querier_loose_rows, s->loose.n);
     return true;
+}
+
+// Where rows of several placings meet, rows with a client's id may be at two homes. Heads that were
+// not told so are asked anew, without a list: theirs will have more rows.
+static void meet_placings(struct reconciling *s)
+{
+    if (!placings_differ(&s->placings)) return;
+    _Atomic uint64_t *at = s->a->querier->differ_mono_ns;
+    if (at) atomic_store_explicit(at, clock_mono_ns(), memory_order_relaxed);
+    if (!s->differed) metric_add(&querier_differing_lists, 1);
+    s->differed = true;
+    if (s->identified) return;
+    s->unsure = s->last;
+    if (s->last) return;
+    s->identified = true;
+    forget_loose(s);
+    s->again = true;
+}
+
+// Whether they differed in an answer of a short while ago.
+static bool differed_lately(const struct querier_state *q)
+{
+    if (!q->differ_mono_ns) return false;
+    uint64_t at = atomic_load_explicit(q->differ_mono_ns, memory_order_relaxed);
+    return at && clock_mono_ns() - at < DIFFER_NS;
 }
 
 // Each stream that is to count rows must have answered. If one has not, its ingester has started
@@ -464,7 +496,12 @@ static bool search_blocks(struct reconciling *s, err *e)
     struct search found = {.s = s};
     if (s->crowded) return true;
     if (!plan_search(s, &plan, e)) return false;
-    const struct block_loose want = {.wanted = &s->loose, .fn = met_row, .arg = &found};
+    const struct block_loose want = {.wanted = &s->loose,
+                                     .placings = &s->placings,
+                                     .identified = s->identified,
+                                     .anyway = s->last,
+                                     .fn = met_row,
+                                     .arg = &found};
     if (plan.n &&
         !block_read_loose(a->querier->blocks, &a->x->req, s->q, &plan, &want, &reads, e)) {
         if (!is_crowd(s, e)) return false;
@@ -473,6 +510,8 @@ static bool search_blocks(struct reconciling *s, err *e)
     }
     a->work.reads += reads.reads;
     a->work.bytes += reads.bytes;
+    meet_placings(s);
+    if (s->again && !s->listed) return true;
     if (!note_faults(s, &reads, e)) return false;
     if (s->again) return true;
     uint32_t lost = count_lost(s, &found);
@@ -508,6 +547,9 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
     if (!reconcile_encode(s, &message, e) || !reconcile_ask(s, message, e)) return false;
     *ended = fetch_refuses(&a->fetched, a->takes);
     if (*ended) return true;
+    if (!fetch_placings(&a->fetched, s->from, &s->placings, e)) return false;
+    meet_placings(s);
+    if (s->again) return true;
     if (s->listed) {
         if (!check_keepers(s, e)) return false;
     } else if (!list_loose(s, e)) {
@@ -546,6 +588,14 @@ static bool name_crowd(struct reconciling *s, err *e)
     return arena_ok(a->arena, e) && fetch_mark(a->arena, &a->fetched, name, &why, e);
 }
 
+static bool name_unsure(struct reconciling *s, err *e)
+{
+    static const err why = {
+        ERR_UNAVAILABLE, "they were placed by lists of ingesters that differ, which showed late"};
+    return fetch_miss(s->a->arena, &s->a->fetched, S("rows of repeated pushes may count twice"),
+                      &why, e);
+}
+
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
                struct reconciled *out, err *e)
 {
@@ -559,6 +609,7 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     bool ended = false;
     assert(!a->querier->manifests || a->querier->blocks);
     s.again = true;
+    s.identified = differed_lately(a->querier);
     // A last round asks for one more only if it is the first that lists rows.
     for (unsigned i = 1; ok && s.again && !ended; i++) {
         uint64_t age = clock_mono_ns() - a->began_mono_ns;
@@ -570,6 +621,7 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     }
     if (ok && s.left_out && !ended) ok = name_left_out(&s, e);
     if (ok && s.crowded && !ended) ok = name_crowd(&s, e);
+    if (ok && s.unsure && !ended) ok = name_unsure(&s, e);
     loose_release(&s.loose);
     return ok;
 }

@@ -23,6 +23,10 @@
 //                                             hours occur in heads or segments
 //     a stream that was to count a row is gone, or no block has a row that blocks were to count
 //         its ingester started anew: all loose rows are sought anew
+//     rows of several placings meet (model/placings.h): rows with a client's id may be in several
+//     places at attempt 0
+//         all of them are loose. Heads are told so and name them, and segments are searched for
+//         them. The querier remembers that for a while and tells heads at once
 //     the manifest has tombstones that heads were not told of
 //         they are told, and leave out the rows that these hide
 //     a segment or leaf vanished while it was read

@@ -22,6 +22,7 @@ bool reconcile_encode(struct reconciling *s, str *out, err *e)
     buf_str(&b, s->message);
     fetch_put_refresh(s->refresh, s->refresh_count, &b);
     query_put_hides(s->out->hides, s->out->hide_count, &b);
+    pb_put_u64_opt(&b, 17, s->identified);
     if (s->listed) fetch_put_loose(s->keepers, s->keeper_count, &s->loose, &b);
     bool ok = buf_ok(&b, e);
     if (ok) *out = arena_str(s->a->arena, buf_view(&b));

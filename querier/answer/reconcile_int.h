@@ -19,9 +19,14 @@ struct reconciling {
     struct loose_set loose;  // rows that may be in several places, each with its keeper
     id128 *keepers;          // streams, by the keepers of loose rows that heads count
     size_t keeper_count;
-    bool listed;   // the next question to heads has the list of loose rows
-    bool told;     // the question of this round had it
-    bool crowded;  // there are more loose rows than querier.loose_max: nobody is told of any
+    struct placings placings;  // of the rows that were met (model/placings.h)
+    bool differed;             // they did in some round
+    bool identified;  // they differ, or did lately: rows with a placing are loose, and heads are
+                      // told so
+    bool unsure;      // that was found too late for heads to be told
+    bool listed;      // the next question to heads has the list of loose rows
+    bool told;        // the question of this round had it
+    bool crowded;     // there are more loose rows than querier.loose_max: nobody is told of any
     const struct manifest_tombstone *tombstones;  // that heads were told of
     size_t tombstone_count;
     size_t hide_bytes;  // that they take in the message, or more

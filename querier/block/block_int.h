@@ -300,7 +300,8 @@ struct block_scan {
     uint32_t key;
     int64_t from_ns;
     int64_t to_ns;
-    bool loose_only;  // rows with attempt > 0
+    bool loose_only;  // rows with attempt > 0,
+    bool identified;  // and those with a placing
 };
 
 // A row that counts, borrowed for the call. Fields that were not asked for are zero.
@@ -308,6 +309,7 @@ struct block_hit {
     struct block_unit *unit;
     uint32_t key;
     uint32_t attempt;
+    bool identified;  // it has a placing
     int64_t time_ns;
     int64_t duration_ns;
     int64_t total;

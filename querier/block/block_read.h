@@ -15,6 +15,7 @@
 #pragma once
 
 #include "model/loose.h"
+#include "model/placings.h"
 #include "querier/block/blocks.h"
 #include "querier/merge/merged.h"
 #include "querier/plan/levels.h"
@@ -49,9 +50,17 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
 
 // Calls fn for each row of segments and leaves within the pieces that the question means and that
 // has attempt > 0 or is in `wanted`; sampled ones too. Footers say where there is none to look for.
+// With `identified` also for each row of a segment that has a placing (model/placings.h). Those of
+// leaves are `wanted` if there is a copy of them: leaves have none of each other's rows.
+//
+// Adds the placings of the objects to *placings. If they differ then, and neither `identified` nor
+// `anyway` is set, no row is read.
 typedef bool block_loose_fn(void *arg, const struct level_object *o, struct loose_key key, err *e);
 struct block_loose {
     const struct loose_set *wanted;
+    struct placings *placings;  // NULL: none are asked for
+    bool identified;
+    bool anyway;
     block_loose_fn *fn;
     void *arg;
 };

@@ -364,13 +364,15 @@ static bool emit_scan(struct reading *r, const struct job *j, const struct frame
     const struct block_details *d = &rows->details;
     lo = first_after(heads->times, lo, hi, s->from_ns);
     for (uint64_t i = lo; i < hi && heads->times[i] <= s->to_ns; i++) {
+        uint32_t attempt = heads->attempts ? heads->attempts[i] : 0;
         struct block_hit h = {.unit = j->unit,
                               .key = s->key,
-                              .attempt = heads->attempts ? heads->attempts[i] : 0,
+                              .attempt = block_attempt(attempt),
+                              .identified = attempt & BLOCK_IDENTIFIED,
                               .time_ns = heads->times[i],
                               .total = heads->totals[i],
                               .factor = 1};
-        if (s->loose_only && h.attempt == 0) continue;
+        if (s->loose_only && h.attempt == 0 && !(s->identified && h.identified)) continue;
         if (d->n) add_details(d, i, &h);
         if (rows->spans) h.spans = &rows->spans[i];
         if (r->want->only_spans && !(h.spans && h.spans->n)) continue;

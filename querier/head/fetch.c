@@ -683,6 +683,19 @@ bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, er
     return true;
 }
 
+bool fetch_placings(const struct fetched *f, size_t from, struct placings *out, err *e)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        struct pb_reader r = pb_reader(f->partials[i]);
+        while (pb_next(&r)) {
+            if (r.field == 17 && r.type == PB_BYTES && !placings_read(out, r.bytes, e))
+                return false;
+        }
+        if (!pb_done(&r, e)) return false;
+    }
+    return true;
+}
+
 static void put_keys(id128 stream, const struct loose_set *s, uint32_t keeper, struct buf *out)
 {
     size_t mark = pb_begin(out, 15);

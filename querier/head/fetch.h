@@ -16,6 +16,7 @@
 //     fetch_peers      messages out, replies in                 network
 //     fetch_choose     replies -> partials, names of missing    pure
 //     fetch_loose      partials -> rows that may be elsewhere   pure
+//     fetch_placings   partials -> whether more of them may be  pure
 //     fetch_verdict    missing -> an error, or go on            pure
 //
 // An answer names the (stream, cut, hour) that it contains: segments made of these are left out
@@ -24,6 +25,7 @@
 
 #include "loop/req.h"
 #include "model/loose.h"
+#include "model/placings.h"
 
 // The reply of one ingester. Its bytes (a HeadReadResponse) live as long as the request's arena.
 struct head_reply {
@@ -126,6 +128,9 @@ bool fetch_lacks(const struct fetched *f, str name);
 
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;
+
+// Adds the placings of the same partials' rows (model/placings.h).
+bool fetch_placings(const struct fetched *f, size_t from, struct placings *out, err *e) MUST_CHECK;
 
 // Append fields of a HeadReadRequest: the list of loose rows, where a keeper below n is a stream of
 // `keepers` and others mean that no head counts the row; and cuts whose coverage is to be checked.

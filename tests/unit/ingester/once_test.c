@@ -12,6 +12,7 @@ struct world {
     struct cut cut;
     struct fact facts[FACTS];
     bool loose[FACTS];
+    uint64_t placing[FACTS];  // 0: without a client's id
     struct dice dice;
 };
 
@@ -25,6 +26,9 @@ static void push(struct world *w, size_t i)
     str bytes = fact_batch(&a, f, 1);
     assert_ok(batch_decode(&a, bytes, &b, e));
     b.records[0].attempt = w->loose[i] ? 1 + (uint32_t)roll(&w->dice, 2) : 0;
+    // A request has records of one placing, with ids and without.
+    b.placing = w->placing[i] ? w->placing[i] : 9;
+    b.records[0].identified = w->placing[i] > 0;
     assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e));
     head_publish(s, &w->cut);
     arena_release(&a);
@@ -32,6 +36,7 @@ static void push(struct world *w, size_t i)
 
 static struct world *world_new(uint64_t seed, uint64_t loose_of_ten)
 {
+    static const uint64_t placings[] = {0, 3, 3, 5};
     struct world *w = mem_must(sizeof *w);
     w->head = head_new(NULL, 0);
     w->dice.state = seed;
@@ -40,6 +45,7 @@ static struct world *world_new(uint64_t seed, uint64_t loose_of_ten)
     for (size_t i = 0; i < FACTS; i++) {
         w->facts[i] = fact_roll(&w->dice, 1000 + (int64_t)i, 5000);
         w->loose[i] = roll(&w->dice, 10) < loose_of_ten;
+        w->placing[i] = placings[roll(&w->dice, seed % 5 ? COUNT(placings) : 3)];
         push(w, i);
     }
     return w;
@@ -91,10 +97,19 @@ static void some_query(struct world *w, struct req *r, struct head_query *q)
     fact_selector(&r->arena, &w->dice, &q->selector);
 }
 
+// Of the rows that match and have one: loose rows need none.
+static struct placings placings_of(struct world *w, struct arena *a, const struct head_query *q)
+{
+    struct placings s = {0};
+    for (size_t i = 0; i < FACTS; i++)
+        if (!w->loose[i] && fact_matches(a, &w->facts[i], q)) placings_add(&s, w->placing[i]);
+    return s;
+}
+
 static void the_first_question_counts_all_and_names_the_loose(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 40; seed++) {
         struct world *w = world_new(seed, seed % 4);
         struct req r;
         struct head_query q;
@@ -102,14 +117,21 @@ static void the_first_question_counts_all_and_names_the_loose(void **state)
         req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
         some_query(w, &r, &q);
         loose_init(&met, &r.arena, NULL, SIZE_MAX);
+        struct placings placings = {0};
         q.met = &met;
+        q.placings = &placings;
+        // Where lists differ rows with a client's id are loose as well.
+        q.identified = seed > 20;
         check(w, w->facts, FACTS, &r, &q);
+        struct placings expected = placings_of(w, &r.arena, &q);
+        assert_memory_equal(&placings, &expected, sizeof placings);
         assert_int_equal(met.fault.code, ERR_OK);
         size_t named = 0;
         for (size_t i = 0; i < FACTS; i++) {
             const struct fact *f = &w->facts[i];
             bool is = loose_find(&met, key_of(&r.arena, f)) != NULL;
-            assert_int_equal(is, w->loose[i] && fact_matches(&r.arena, f, &q));
+            bool loose = w->loose[i] || (q.identified && w->placing[i]);
+            assert_int_equal(is, loose && fact_matches(&r.arena, f, &q));
             named += is;
         }
         assert_int_equal(met.n, named);
@@ -119,10 +141,37 @@ static void the_first_question_counts_all_and_names_the_loose(void **state)
     }
 }
 
+// A question may look at few rows only, and each kind says by itself which placings it met.
+static void each_question_tells_of_its_rows_alone(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct world *w = world_new(seed, seed % 3 ? 0 : 2);
+        struct req r;
+        struct head_query q;
+        struct placings placings = {0};
+        struct inventory stats;
+        struct label_sets sets;
+        req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+        some_query(w, &r, &q);
+        q.placings = &placings;
+        assert_ok(head_stat(w->head, &r, &q, false, &stats, e));
+        struct placings expected = placings_of(w, &r.arena, &q);
+        assert_memory_equal(&placings, &expected, sizeof placings);
+        placings = (struct placings){0};
+        assert_ok(head_labels(w->head, &r, &q, &(struct head_labels_want){0}, &sets, e));
+        // A set of labels is there once, wherever it lies.
+        for (uint32_t i = 0; i < placings.n; i++)
+            assert_true(placings.v[i] == 3 || placings.v[i] == 5);
+        req_release(&r);
+        world_free(w);
+    }
+}
+
 static void the_second_question_counts_what_its_list_says(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 40; seed++) {
         struct world *w = world_new(seed, 3);
         struct fact *kept = mem_must(sizeof w->facts);
         struct req r;
@@ -137,9 +186,11 @@ static void the_second_question_counts_what_its_list_says(void **state)
             bool mine = roll(&w->dice, 2) == 0;
             struct loose_key key = key_of(&r.arena, &w->facts[i]);
             if (on) assert_ok(loose_add(&listed, key, mine ? LOOSE_MINE : 0, e));
-            if (on ? mine : !w->loose[i]) kept[n++] = w->facts[i];
+            bool loose = w->loose[i] || (seed > 20 && w->placing[i]);
+            if (on ? mine : !loose) kept[n++] = w->facts[i];
         }
         q.listed = &listed;
+        q.identified = seed > 20;
         check(w, kept, n, &r, &q);
         loose_release(&listed);
         req_release(&r);
@@ -152,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_question_counts_all_and_names_the_loose),
+        cmocka_unit_test(each_question_tells_of_its_rows_alone),
         cmocka_unit_test(the_second_question_counts_what_its_list_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

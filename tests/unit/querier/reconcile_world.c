@@ -61,6 +61,12 @@ struct made {
     const uint32_t *attempts;  // NULL: all 0
 };
 
+// As blocks have it.
+static uint32_t attempt_of(const struct copy *c)
+{
+    return c->attempt | (c->placing ? BLOCK_IDENTIFIED : 0);
+}
+
 static void put_key(struct block_writer *w, struct arena *a, const struct made *m, uint32_t pod,
                     str columns)
 {
@@ -175,13 +181,15 @@ void flush(struct world *w, uint32_t head)
         for (uint32_t r = 0; r < ROWS; r++) {
             const struct copy *c = &w->copies[r][head];
             rows[r] = c->here && c->cut == cut && hour_of(r) == hour;
-            attempts[r] = c->attempt;
+            attempts[r] = attempt_of(c);
+            if (rows[r]) placings_add(&w->placings[head][cut], c->placing);
         }
         if (!any_row(rows)) continue;
         const struct segment_name name = {.hour = BASE_HOUR + hour,
                                           .stream = stream_of(head),
                                           .cut = cut};
-        const struct made m = {about(BLOCK_SEGMENT, hour, 1), rows, attempts};
+        struct made m = {about(BLOCK_SEGMENT, hour, 1), rows, attempts};
+        m.about.placings = w->placings[head][cut];
         put(w, name_segment(&w->arena, S("t"), &name), make_block(w, &m));
     }
 }
@@ -219,6 +227,7 @@ void absorb(struct world *w, int64_t hour)
     struct segment_name *sources = ARENA_ARRAY(&w->arena, struct segment_name, HEADS * CUTS);
     bool rows[ROWS] = {0};
     uint32_t attempts[ROWS] = {0};
+    struct placings placings = {0};
     size_t n = 0;
     struct snapshot s;
     if (w->leaf_count == LEAVES) return;
@@ -230,10 +239,12 @@ void absorb(struct world *w, int64_t hour)
         uint32_t head = name->stream.b[15] - 1U;
         for (uint32_t r = 0; r < ROWS; r++) {
             if (!w->segment_rows[head][name->cut][hour][r]) continue;
-            uint32_t attempt = w->copies[r][head].attempt;
-            attempts[r] = rows[r] ? MIN(attempts[r], attempt) : attempt;
+            uint32_t attempt = attempt_of(&w->copies[r][head]);
+            bool first = block_attempt(attempt) < block_attempt(attempts[r]);
+            if (!rows[r] || first) attempts[r] = attempt;
             rows[r] = true;
         }
+        placings_join(&placings, &w->placings[head][name->cut]);
     }
     snapshot_release(&s);
     if (n == 0) return;
@@ -257,6 +268,7 @@ void absorb(struct world *w, int64_t hour)
     m.about.id = leaf->id;
     m.about.sources = texts;
     m.about.source_count = n;
+    m.about.placings = placings;
     struct manifest_block b = {.id = leaf->id,
                                .kind = BLOCK_RAW,
                                .from_hour = BASE_HOUR + hour,
@@ -381,6 +393,15 @@ void arrive(struct world *w, uint32_t head)
 
 // ---- heads
 
+static bool goes_by_ids(str message)
+{
+    bool does = false;
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r))
+        does |= r.field == 17 && r.number;
+    return does;
+}
+
 // The list of a question: keepers are 1 for this head, 0 for others.
 static bool read_list(str message, id128 stream, struct loose_set *out)
 {
@@ -459,20 +480,25 @@ static void put_partial(struct world *w, uint32_t head, struct arena *a, str mes
     struct loose_set met;
     loose_init(&list, a, NULL, SIZE_MAX);
     loose_init(&met, a, NULL, SIZE_MAX);
+    struct placings placings = {0};
+    bool by_ids = goes_by_ids(message);
     bool listed = read_list(message, stream_of(head), &list);
     for (uint32_t r = 0; r < ROWS; r++) {
         const struct copy *c = &w->copies[r][head];
         if (!c->here) continue;
         const struct loose_row *on = loose_find(&list, key_of(a, r));
-        if (listed && (on ? on->keeper == 0 : c->attempt > 0)) continue;
+        bool loose = c->attempt || (by_ids && c->placing);
+        placings_add(&placings, c->placing);
+        if (listed && (on ? on->keeper == 0 : loose)) continue;
         put_row(out, r);
-        if (c->attempt && !listed) loose_note(&met, key_of(a, r));
+        if (loose && !listed) loose_note(&met, key_of(a, r));
     }
     if (met.n) {
         size_t keys = pb_begin(out, 15);
         loose_encode(&met, 0, out);
         pb_end(out, keys);
     }
+    placings_put(&placings, 17, out);
     loose_release(&list);
     loose_release(&met);
 }
@@ -538,6 +564,21 @@ void open_world(struct world *w, uint64_t seed, uint32_t copies)
             uint32_t at = copies > 1 ? roll(w, HEADS) : home;
             w->copies[r][at].since = roll(w, 2) ? 0 : roll(w, 20);
         }
+    }
+}
+
+void differ(struct world *w)
+{
+    for (uint32_t r = 0; r < ROWS; r++) {
+        uint32_t home = 0;
+        while (w->copies[r][home].attempt)
+            home++;
+        w->copies[r][home].placing = 3;
+        if (roll(w, 2)) continue;
+        struct copy *second = &w->copies[r][(home + 1 + roll(w, HEADS - 1)) % HEADS];
+        second->attempt = 0;
+        second->placing = 5;
+        if (second->since == NEVER) second->since = roll(w, 2) ? 0 : roll(w, 20);
     }
 }
 

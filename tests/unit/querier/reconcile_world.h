@@ -30,7 +30,8 @@
 struct copy {
     uint32_t since;  // moment at which the head has it
     uint32_t attempt;
-    uint32_t cut;  // set when it arrived
+    uint64_t placing;  // of one at a home; 0: without a client's id
+    uint32_t cut;      // set when it arrived
     bool here;
     bool was;  // it was dropped
 };
@@ -63,6 +64,7 @@ struct world {
     bool flushed[HEADS][CUTS];
     bool dropped[HEADS][CUTS];
     bool segment_rows[HEADS][CUTS][HOURS][ROWS];
+    struct placings placings[HEADS][CUTS];  // of segments
     struct leaf leaves[LEAVES];
     size_t leaf_count;
     unsigned rounds;
@@ -98,4 +100,8 @@ bool ask_world(const void *transport, struct req *r, str tenant, str message,
 
 void open_world(struct world *w, uint64_t seed, uint32_t copies);
 void close_world(struct world *w);
+
+// Two distributors have different lists for ever: each row has a placing, and some rows have a
+// second home.
+void differ(struct world *w);
 bool was_there(const struct world *w, uint32_t row, uint32_t moment);
