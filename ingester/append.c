@@ -3,7 +3,7 @@
 // append.c - IngesterService/Append: check, stage, log, publish, answer.
 //
 //     1. Every batch is decoded and checked. Records that may be repeated ones are made loose, if
-//        their ids may have been forgotten (known_ids.h).
+//        their ids may have been forgotten (known_ids.h, head/recent_ids.h).
 //     2. head_stage takes all memory that the rows need; no query sees them yet.
 //     3. wal_append writes the staged rows of all batches of the request with one synced write.
 //     4. head_publish cannot fail, so rows that are in the log are seen.
@@ -153,18 +153,39 @@ static int64_t ahead_most(const struct append *a)
     return ahead && clocks && ahead < INT64_MAX - clocks ? ahead + clocks : INT64_MAX;
 }
 
-// While ids of the last half hour are not known (known_ids.h), a record that is a repeated one
-// perhaps is loose here, although this is its home.
+// Which records may be repeated ones that this ingester would not recognise.
+struct doubt {
+    bool started;  // as it does not know what it took before it started (known_ids.h)
+    bool lacks;    // as it has let ids go (head/recent_ids.h)
+    int64_t lacks_until_ns;
+    int64_t ahead_ns;
+};
+
+static bool is_before(int64_t time_ns, int64_t end_ns, int64_t ahead_ns)
+{
+    return end_ns > INT64_MAX - ahead_ns || time_ns <= end_ns + ahead_ns;
+}
+
+static bool may_repeat(const struct append *a, const struct doubt *d, const struct batch *b,
+                       const struct record *r)
+{
+    if (d->lacks && is_before(r->time_ns, d->lacks_until_ns, d->ahead_ns)) return true;
+    if (d->started && known_ids_may_repeat(&a->in->known_ids, r->time_ns, d->ahead_ns)) return true;
+    return head_may_have_had(a->in->head, a->req->tenant,
+                             (struct loose_key){b->fingerprints[r->series], r->id});
+}
+
+// A record that is a repeated one perhaps, and would not be recognised, is loose here, although
+// this is its home.
 static void loosen(struct append *a)
 {
-    const struct known_ids *known = &a->in->known_ids;
-    if (!known_ids_may_repeat(known, INT64_MIN, 0)) return;
-    int64_t ahead = ahead_most(a);
+    struct doubt d = {.started = known_ids_may_repeat(&a->in->known_ids, INT64_MIN, 0)};
+    d.lacks = head_lacks_ids(a->in->head, &d.lacks_until_ns);
+    if (d.started || d.lacks) d.ahead_ns = ahead_most(a);
     for (size_t i = 0; i < a->n; i++) {
         for (uint32_t k = 0; k < a->batches[i].record_count; k++) {
             struct record *r = &a->batches[i].records[k];
-            if (!r->identified || r->attempt > 0) continue;
-            if (!known_ids_may_repeat(known, r->time_ns, ahead)) continue;
+            if (!r->identified || r->attempt > 0 || !may_repeat(a, &d, &a->batches[i], r)) continue;
             r->attempt = 1;
             a->unsure++;
         }
@@ -205,7 +226,14 @@ static bool stage(struct append *a, err *e)
         // Before the try: a turn that passes between a failed try and the wait would be missed
         // otherwise.
         uint64_t turn = head_turn(a->in->head);
-        if (stage_once(a, max_stacks, e)) return true;
+        uint64_t losses = head_id_losses(a->in->head);
+        loosen(a);
+        if (stage_once(a, max_stacks, e)) {
+            if (head_id_losses(a->in->head) == losses) return true;
+            // An id that was known, or faint, when it was asked for may be neither by now.
+            abandon(a, a->n);
+            continue;
+        }
         if (e->code == ERR_NOT_FOUND) a->reason = "lexicon";
         // ABORTED: another push has staged one of these rows and not yet published or given it up.
         if (e->code != ERR_ABORTED) return false;
@@ -294,7 +322,6 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     // Before any work: nothing is acknowledged in a stream that the store does not know.
     if (a->in->roll && !roll_is_open(a->in->roll)) return refuse_unregistered(a, e);
     if (!check(a, message, e) || !make_room(a, out, e)) return false;
-    loosen(a);
     if (!stage(a, e)) return false;
     stuck_enter(&a->in->appends);  // from here to stuck_leave a disk that hangs is noticed
     FAULT("append.log.before");

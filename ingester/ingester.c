@@ -83,6 +83,8 @@ static void set_gauges(void *arg)
     struct wal_counts w = wal_count(in->wal);
     const struct ingester_config *c = ingester_settings(in);
     metric_mirror(&ingester_duplicates, h.duplicates);
+    uint64_t known_ns = MIN(known_ids_ns(&in->known_ids), head_knows_ids_ns(in->head));
+    metric_set(&ingester_ids_known, (int64_t)(known_ns / (uint64_t)NS_PER_S));
     metric_mirror(&ingester_capped, h.capped);
     metric_mirror(&ingester_head_refused, atomic_load_explicit(&b->refused, memory_order_relaxed));
     metric_set(&ingester_head_bytes, (int64_t)atomic_load_explicit(&b->used, memory_order_relaxed));

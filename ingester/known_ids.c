@@ -179,6 +179,17 @@ void known_ids_note_saved(struct known_ids *k)
 
 // ---- asking
 
+uint64_t known_ids_ns(const struct known_ids *k)
+{
+    uint64_t until = atomic_load_explicit(&k->until_mono_ns, memory_order_relaxed);
+    uint64_t now = clock_mono_ns();
+    if (until == UINT64_MAX) return 0;  // nothing is decided yet
+    if (now >= until) return RECENT_IDS_NS;
+    // What is not known is not needed any more when all of the last half hour is.
+    uint64_t left = until - now;
+    return left < RECENT_IDS_NS ? RECENT_IDS_NS - left : 0;
+}
+
 bool known_ids_may_repeat(const struct known_ids *k, int64_t time_ns, int64_t ahead_ns)
 {
     uint64_t until = atomic_load_explicit(&k->until_mono_ns, memory_order_relaxed);

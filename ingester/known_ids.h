@@ -59,6 +59,9 @@ bool known_ids_settle(struct known_ids *k, struct store *s, struct req *r,
 void known_ids_note_unsaved(struct known_ids *k);
 void known_ids_note_saved(struct known_ids *k);
 
+// For how long back ids are known; at most RECENT_IDS_NS.
+uint64_t known_ids_ns(const struct known_ids *k);
+
 // Whether a row of this time may have been taken before, and its id not be known. ahead_ns: how far
 // ahead of this node's clock times of profiles may be; INT64_MAX: no limit.
 bool known_ids_may_repeat(const struct known_ids *k, int64_t time_ns, int64_t ahead_ns);

@@ -114,6 +114,20 @@ static void save_recent_ids(struct flush *f)
     f->recent_ids_fails = !ok;
 }
 
+// Told once each time that it begins.
+static void tell_lacks(struct flush *f)
+{
+    int64_t until_ns = 0;
+    bool lacks = head_lacks_ids(f->in->head, &until_ns);
+    if (lacks && !f->ids_lack) {
+        log_warn(NULL, "ids.let_go", "known_seconds=%llu do=\"%s\"",
+                 (unsigned long long)(head_knows_ids_ns(f->in->head) / (uint64_t)NS_PER_S),
+                 "raise ingester.head_memory: ids of the last half hour have no room, so profiles "
+                 "that may be repeated are loose");
+    }
+    f->ids_lack = lacks;
+}
+
 void flush_wake(struct flush *f)
 {
     lock_take(&f->lock);
@@ -305,6 +319,7 @@ static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insi
     if (!c->dropped && !duty_drop(f->in, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
     FAULT("flush.dropped");
     save_recent_ids(f);
+    tell_lacks(f);
     if (!wal_drop(f->in->wal, c->cut, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "cut.drop_failed", "fault=%s", log_quote(text, str_of(e.msg)));

@@ -63,6 +63,7 @@ struct flush {
     struct store *store;
     struct manifests *manifests;
     char *recent_ids_dir;
+    bool ids_lack;  // ids were let go that still matter
     bool recent_ids_fails;
     struct mem_budget budget;
     pthread_t thread;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "ingester/head/head_stacks.h"
+#include "sys/clock.h"
 
 // One generation of recent ids may take 1/32 of the head's memory.
 #define PAST_SHARE 32
@@ -191,6 +192,33 @@ bool head_save_recent_ids(struct head *h, const char *dir, struct mem_budget *me
 bool head_load_recent_ids(struct head *h, const char *dir, struct mem_budget *memory, err *e)
 {
     return recent_ids_load(&h->recent_ids, dir, head_recent_ids_most(h), memory, e);
+}
+
+bool head_may_have_had(struct head *h, str tenant, struct loose_key key)
+{
+    return h->remembers && recent_ids_may_have(&h->recent_ids, tenant, key);
+}
+
+// The wall clock may have been set since; then the later of both times is taken.
+bool head_lacks_ids(struct head *h, int64_t *wall_ns)
+{
+    struct recent_moment when;
+    if (!recent_ids_lack(&h->recent_ids, &when)) return false;
+    int64_t ago = (int64_t)(clock_mono_ns() - when.mono_ns);
+    *wall_ns = MAX(when.wall_ns, clock_wall_ns() - ago);
+    return true;
+}
+
+uint64_t head_id_losses(struct head *h)
+{
+    return recent_ids_losses(&h->recent_ids);
+}
+
+uint64_t head_knows_ids_ns(struct head *h)
+{
+    struct recent_moment when;
+    if (!recent_ids_lack(&h->recent_ids, &when)) return RECENT_IDS_NS;
+    return clock_mono_ns() - when.mono_ns;
 }
 
 bool head_knows(struct service_head *s, uint32_t series, id128 id)

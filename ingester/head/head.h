@@ -62,6 +62,17 @@ bool head_save_recent_ids(struct head *h, const char *dir, struct mem_budget *me
 bool head_load_recent_ids(struct head *h, const char *dir, struct mem_budget *memory,
                           err *e) MUST_CHECK;
 
+// Of a row that left: may its id be among those of which only a filter is left? And are there ids
+// that are not known any more, of rows that came until *wall_ns? (recent_ids.h)
+bool head_may_have_had(struct head *h, str tenant, struct loose_key key);
+bool head_lacks_ids(struct head *h, int64_t *wall_ns);
+
+// Changes when one of the two may have changed from false to true for a row.
+uint64_t head_id_losses(struct head *h);
+
+// For how long back the head knows the ids of rows that left it; at most RECENT_IDS_NS.
+uint64_t head_knows_ids_ns(struct head *h);
+
 // A replay sets 0, no limit, because what was acknowledged has to be held.
 void head_set_limit(struct head *h, size_t limit);
 // From now on the head leaves so many bytes of its parents' budgets free, for the flush that

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recent_ids.c - the two generations of recent ids in memory. recent_ids.h tells of them.
+// recent_ids.c - the generations of recent ids in memory. recent_ids.h tells of them.
 #include "ingester/head/recent_ids.h"
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "sys/clock.h"
@@ -36,17 +37,42 @@ static void forget(struct recent_ids *p, struct recent_generation *s)
     *s = (struct recent_generation){0};
 }
 
+static void faint_free(struct recent_ids *p, struct recent_faint *f)
+{
+    mem_free(p->budget, f->words, f->blocks * RECENT_BLOCK * sizeof *f->words);
+    *f = (struct recent_faint){0};
+}
+
 void recent_ids_release(struct recent_ids *p)
 {
     forget(p, &p->young);
     forget(p, &p->old);
+    for (size_t i = 0; i < p->faint_count; i++)
+        faint_free(p, &p->faint[i]);
+    p->faint_count = 0;
     pthread_rwlock_destroy(&p->lock);
+}
+
+static struct recent_moment now(void)
+{
+    return (struct recent_moment){clock_mono_ns(), clock_wall_ns()};
+}
+
+// Do ids that were added until then still matter?
+static bool matters(const struct recent_moment *m)
+{
+    return m->mono_ns && clock_mono_ns() - m->mono_ns <= RECENT_IDS_NS;
+}
+
+static uint64_t hash_of(uint64_t series, id128 id)
+{
+    return hash_table_and(hash_table_bytes(id.b, sizeof id.b), series);
 }
 
 // The slot of a key, or the free one where it belongs. Terminates because a table is never full.
 static struct recent_slot *find(struct recent_slot *slots, size_t size, uint64_t series, id128 id)
 {
-    size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+    size_t at = (size_t)hash_of(series, id) & (size - 1);
     for (; slots[at].used && (slots[at].series != series || !id128_eq(slots[at].id, id));
          at = (at + 1) & (size - 1))
         map_stepped();
@@ -57,6 +83,114 @@ static bool has(const struct recent_generation *s, uint64_t series, id128 id)
 {
     if (s->size && find(s->slots, s->size, series, id)->used) return true;
     return s->moved < s->from_size && find(s->from, s->from_size, series, id)->used;
+}
+
+// ---- faint generations
+
+// A split-block bloom filter, as in common/block/spans.c: the upper half of the hash picks the
+// block, the lower one a bit in each of its words. 16 bits an id: one in a thousand is mistaken.
+#define FAINT_ID_BYTES 2
+
+static const uint32_t salts[RECENT_BLOCK] = {0x47b6137bu, 0x44974d91u, 0x8824ad5bu, 0xa2b7289du,
+                                             0x705495c7u, 0x2df1424bu, 0x9efc4947u, 0x5c6bfb31u};
+
+static uint32_t *block_of(const struct recent_faint *f, uint64_t hash)
+{
+    return f->words + (size_t)((hash >> 32) * f->blocks >> 32) * RECENT_BLOCK;
+}
+
+static void faint_put(const struct recent_faint *f, uint64_t hash)
+{
+    uint32_t *block = block_of(f, hash);
+    for (size_t i = 0; i < RECENT_BLOCK; i++)
+        block[i] |= UINT32_C(1) << ((uint32_t)hash * salts[i] >> 27);
+}
+
+static bool faint_may_have(const struct recent_faint *f, uint64_t hash)
+{
+    const uint32_t *block = block_of(f, hash);
+    bool all = true;
+    for (size_t i = 0; i < RECENT_BLOCK && all; i++)
+        all = block[i] >> ((uint32_t)hash * salts[i] >> 27) & 1;
+    return all;
+}
+
+static size_t faint_bytes(const struct recent_faint *f)
+{
+    return f->blocks * RECENT_BLOCK * sizeof *f->words;
+}
+
+// The filter of the old generation; without memory it has no words. Without the lock: no other
+// thread changes tables, and this one only reads.
+static struct recent_faint faint_of_old(struct recent_ids *p)
+{
+    const struct recent_generation *o = &p->old;
+    const size_t block = RECENT_BLOCK * sizeof(uint32_t);
+    struct recent_faint f = {.blocks = o->n * FAINT_ID_BYTES / block + 1, .until = o->until};
+    err none = {0};
+    f.words = mem_alloc(p->budget, f.blocks * block, &none);
+    if (!f.words) return (struct recent_faint){.until = o->until};
+    for (size_t i = 0; i < o->size; i++)
+        if (o->slots[i].used) faint_put(&f, hash_of(o->slots[i].series, o->slots[i].id));
+    for (size_t i = o->moved; i < o->from_size; i++)
+        if (o->from[i].used) faint_put(&f, hash_of(o->from[i].series, o->from[i].id));
+    return f;
+}
+
+// With the lock.
+static void let_go(struct recent_ids *p, const struct recent_moment *until)
+{
+    p->losses++;
+    p->let_go.mono_ns = MAX(p->let_go.mono_ns, until->mono_ns);
+    p->let_go.wall_ns = MAX(p->let_go.wall_ns, until->wall_ns);
+}
+
+// Takes the oldest ones that do not matter any more, and with `bytes` more to come those for which
+// there is no room. With the lock; the caller frees them without it.
+static size_t drop_faint(struct recent_ids *p, size_t bytes, size_t most, struct recent_faint *gone)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->faint_count; i++)
+        bytes += faint_bytes(&p->faint[i]);
+    while (n < p->faint_count) {
+        const struct recent_faint *f = &p->faint[n];
+        bool full = bytes > most || p->faint_count - n == RECENT_FAINT_MAX;
+        bool late = !matters(&f->until);
+        if (!full && !late) break;
+        if (!late) let_go(p, &f->until);
+        bytes -= faint_bytes(f);
+        gone[n++] = *f;
+    }
+    memmove(p->faint, p->faint + n, (p->faint_count - n) * sizeof *p->faint);
+    p->faint_count -= n;
+    return n;
+}
+
+bool recent_ids_may_have(struct recent_ids *p, str tenant, struct loose_key key)
+{
+    uint64_t hash = hash_of(hash_mix(hash_str(tenant), key.series), key.id);
+    bool may = false;
+    pthread_rwlock_rdlock(&p->lock);
+    for (size_t i = p->faint_count; i-- > 0 && !may;)
+        may = faint_may_have(&p->faint[i], hash);
+    pthread_rwlock_unlock(&p->lock);
+    return may;
+}
+
+bool recent_ids_lack(struct recent_ids *p, struct recent_moment *when)
+{
+    pthread_rwlock_rdlock(&p->lock);
+    *when = p->let_go;
+    pthread_rwlock_unlock(&p->lock);
+    return matters(when);
+}
+
+uint64_t recent_ids_losses(struct recent_ids *p)
+{
+    pthread_rwlock_rdlock(&p->lock);
+    uint64_t losses = p->losses;
+    pthread_rwlock_unlock(&p->lock);
+    return losses;
 }
 
 // ---- room
@@ -112,41 +246,74 @@ static void turn(struct recent_ids *p, struct recent_generation *waste)
     assert(!waste->slots && !waste->from);
     *waste = p->old;
     p->old = p->young;
+    p->old.until = now();
     p->young = (struct recent_generation){0};
 }
 
-// One step towards room for n ids, with the lock. False: come again. True: there is room, or a
-// table of *size slots is needed (0: none can be had). Memory that is not needed any more goes to
+// The old generation leaves a filter of its ids behind, while those still matter.
+static void turn_early(struct recent_ids *p, size_t most)
+{
+    struct recent_generation waste = {0};
+    struct recent_faint gone[RECENT_FAINT_MAX];
+    size_t gone_count = 0;
+    struct recent_faint f = {0};
+    bool early = p->old.n > 0 && matters(&p->old.until);
+    if (early) f = faint_of_old(p);
+    pthread_rwlock_wrlock(&p->lock);
+    p->losses++;  // recent_ids_has says less from now on
+    // Half as much as a generation may take.
+    gone_count = drop_faint(p, faint_bytes(&f), most / 2, gone);
+    bool fits = f.words && faint_bytes(&f) <= most / 2;
+    if (fits)
+        p->faint[p->faint_count++] = f;
+    else if (early)
+        let_go(p, &f.until);
+    turn(p, &waste);
+    pthread_rwlock_unlock(&p->lock);
+    if (!fits) faint_free(p, &f);
+    forget(p, &waste);
+    for (size_t i = 0; i < gone_count; i++)
+        faint_free(p, &gone[i]);
+}
+
+// What is to be done next.
+enum room_step {
+    ROOM_AGAIN,
+    ROOM_DONE,   // there is room, or a table of *size slots is needed (0: none can be had)
+    ROOM_EARLY,  // the generations are to turn before their time
+};
+
+// One step towards room for n ids, with the lock. Memory that is not needed any more goes to
 // *waste, which the caller frees without the lock.
-static bool step_to_room(struct recent_ids *p, size_t n, size_t most, size_t *size,
-                         struct recent_generation *waste)
+static enum room_step step_to_room(struct recent_ids *p, size_t n, size_t most, size_t *size,
+                                   struct recent_generation *waste)
 {
     struct recent_generation *y = &p->young;
-    uint64_t now = clock_mono_ns();
+    uint64_t mono_ns = clock_mono_ns();
     *size = 0;
-    if (y->n && now - y->since_ns > RECENT_IDS_NS) {
+    if (y->n && mono_ns - y->since_ns > RECENT_IDS_NS) {
         turn(p, waste);
-        return false;
+        return ROOM_AGAIN;
     }
-    if (y->n == 0) y->since_ns = now;
+    if (y->n == 0) y->since_ns = mono_ns;
     if (y->from && !is_moving(y)) {
         *waste = (struct recent_generation){.slots = y->from, .size = y->from_size};
         y->from = NULL;
         y->from_size = y->moved = 0;
     }
-    if (y->size && y->n + n <= most_keys(y->size)) return true;
+    if (y->n && !waste->slots && FAULT_ERRNO("flush.ids.early")) return ROOM_EARLY;
+    if (y->size && y->n + n <= most_keys(y->size)) return ROOM_DONE;
     size_t wanted = size_for(y->size, y->n + n, most);
     if (wanted > y->size) {
         if (!is_moving(y)) {
             *size = wanted;
-            return true;
+            return ROOM_DONE;
         }
         note_steps(p, move(y, MOVED_AT_ONCE));
-        return false;
+        return ROOM_AGAIN;
     }
-    if (y->n < most_keys(y->size) || waste->slots) return y->n < most_keys(y->size);
-    turn(p, waste);
-    return false;
+    if (y->n < most_keys(y->size)) return ROOM_DONE;
+    return waste->slots ? ROOM_AGAIN : ROOM_EARLY;
 }
 
 // Puts a larger table in place. False: the young generation changed since step_to_room.
@@ -172,11 +339,13 @@ size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
         size_t size = 0;
         err none = {0};
         pthread_rwlock_wrlock(&p->lock);
-        done = step_to_room(p, n, most, &size, &waste);
+        enum room_step step = step_to_room(p, n, most, &size, &waste);
+        done = step == ROOM_DONE;
         size_t full = most_keys(p->young.size);
         room = full > p->young.n ? full - p->young.n : 0;
         pthread_rwlock_unlock(&p->lock);
         forget(p, &waste);
+        if (step == ROOM_EARLY) turn_early(p, most);
         if (!done || size == 0) continue;
         slots = mem_alloc(p->budget, size * sizeof *slots, &none);
         done = slots == NULL;
@@ -191,12 +360,16 @@ size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
 
 // ---- keys
 
-// With the lock, for writing. An id without room is forgotten: its row may count twice if it is
-// pushed again, until compaction.
+// With the lock, for writing. An id without room is let go.
 static void add(struct recent_ids *p, uint64_t series, id128 id, bool saved)
 {
     struct recent_generation *y = &p->young;
-    if (y->n >= most_keys(y->size) || has(y, series, id)) return;
+    if (has(y, series, id)) return;
+    if (y->n >= most_keys(y->size)) {
+        const struct recent_moment at = now();
+        let_go(p, &at);
+        return;
+    }
     *find(y->slots, y->size, series, id) = (struct recent_slot){series, id, true, saved};
     y->n++;
     assert(y->n < y->size && y->moved <= y->from_size);
@@ -306,11 +479,14 @@ void recent_ids_add_saved(struct recent_ids *p, str keys, size_t most)
     size_t end = keys.n / RECENT_IDS_KEY;
     for (size_t i = 0; i < end;) {
         size_t run = recent_ids_room(p, MIN(end - i, (size_t)MOVED_AT_ONCE), most);
-        if (run == 0) return;  // no memory
+        const struct recent_moment at = now();
         pthread_rwlock_wrlock(&p->lock);
+        bool none = run == 0;
+        if (none) let_go(p, &at);
         for (; run > 0; run--, i++)
             add(p, key_series(keys.p + i * RECENT_IDS_KEY), key_id(keys.p + i * RECENT_IDS_KEY),
                 true);
         pthread_rwlock_unlock(&p->lock);
+        if (none) return;
     }
 }

@@ -6,7 +6,18 @@
 // it knows their ids. Rows that were flushed meanwhile would count twice until compaction finds
 // them. So their ids stay known for RECENT_IDS_NS after they went, in two generations. New ids go
 // to the young one. When that is RECENT_IDS_NS old, or has its share of the memory, it becomes the
-// old one, and the ids of the former old one are forgotten.
+// old one, and the former old one goes.
+//
+// If it goes before its time, because its share was full, a filter of its ids stays in its place: a
+// *faint* generation, of two bytes an id instead of 43 to 85. A filter may take an id for one that
+// it has (about one in a thousand), never the other way round. So a row that may be in one is not
+// dropped, but taken as a loose one (model/loose.h): queries and the compactor compare it with the
+// rows that are there. Faint generations have a share as well. Beyond it the oldest is *let go*:
+// then some ids are not known any more, and whoever takes rows is told of which time they may be.
+//
+//     young --full or old--> old --in time--> forgotten
+//                             '--too early--> faint --in time--> forgotten
+//                                               '--too early--> let go
 //
 // Rows are removed under their service's lock, which readers and pushes wait for. So adding an id
 // takes a few steps, however many ids there are. Memory is asked for and freed in recent_ids_room,
@@ -33,22 +44,41 @@
 
 #define RECENT_IDS_NS ((uint64_t)1800 * 1000000000)
 
+// By both clocks: nobody knows how far the wall clock will jump.
+struct recent_moment {
+    uint64_t mono_ns;
+    int64_t wall_ns;
+};
+
 struct recent_generation {
     struct recent_slot *slots;  // a power of two of them
     size_t size;
     size_t n;
-    uint64_t since_ns;         // monotonic
+    uint64_t since_ns;           // monotonic
+    struct recent_moment until;  // of an old one: when it became that
     struct recent_slot *from;  // a smaller table whose keys are on their way into `slots`, or NULL
     size_t from_size;
     size_t moved;  // of its slots, those that were visited
 };
+
+struct recent_faint {
+    uint32_t *words;  // blocks of RECENT_BLOCK
+    size_t blocks;
+    struct recent_moment until;  // its newest id is not newer
+};
+#define RECENT_BLOCK     8
+#define RECENT_FAINT_MAX 64
 
 struct recent_ids {
     pthread_rwlock_t lock;
     struct mem_budget *budget;
     struct recent_generation young;
     struct recent_generation old;
-    bool fresh;  // some ids are in no file yet
+    struct recent_faint faint[RECENT_FAINT_MAX];  // oldest first
+    size_t faint_count;
+    struct recent_moment let_go;  // ids that were added later are known; zeros: all are
+    uint64_t losses;              // how often ids became faint or were let go
+    bool fresh;                   // some ids are in no file yet
     _Atomic size_t longest;
 };
 
@@ -59,9 +89,20 @@ void recent_ids_release(struct recent_ids *p);
 // may take. Returns for how many there is room: at least 1, unless there is no memory.
 size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most);
 
-// Remembers the id of a row, in a few steps and without allocating; without room it is forgotten.
+// Remembers the id of a row, in a few steps and without allocating; without room it is let go.
 void recent_ids_add(struct recent_ids *p, str tenant, struct loose_key key);
 bool recent_ids_has(struct recent_ids *p, str tenant, struct loose_key key);
+
+// Whether a faint generation may have it.
+bool recent_ids_may_have(struct recent_ids *p, str tenant, struct loose_key key);
+
+// Whether ids were let go that still matter: of rows that left the head until *when, and came
+// before that.
+bool recent_ids_lack(struct recent_ids *p, struct recent_moment *when);
+
+// Changes when what these three say changes, but for new ids. Who asks them one after the other
+// asks again if it did meanwhile.
+uint64_t recent_ids_losses(struct recent_ids *p);
 
 // The most slots that were moved under one hold of the lock while no id was added, since the start.
 size_t recent_ids_longest(const struct recent_ids *p);

@@ -128,7 +128,11 @@ static void a_store_that_fails_is_tried_again_and_told(void **state)
     AWAIT(wal_count(x.w.in->wal).closed_cuts == 0);
     assert_ok(flush(&x, &done, e));
     AWAIT(rows_held(&x) == 0);  // most of it was in the open cut
+    // The full head had no room for the ids of all that left it, which is told.
+    assert_true(head_lacks_ids(x.w.in->head, &(int64_t){0}));
+    rich_batch_ids = false;
     push(&x, 8, HOUR);
+    rich_batch_ids = true;
     check(&x);
     assert_ok(flush(&x, &done, e));
     check(&x);
@@ -278,6 +282,7 @@ static void put_part(struct world *x, str tenant, str batch, uint32_t part, int6
     req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
     buf_init(&bytes, NULL, SIZE_MAX);
     assert_ok(batch_decode(&a, batch, &b, e));
+    b.placing = TEST_PLACING;
     assert_ok(head_stage(head, &a, tenant, &b, 0, &s, e));
     head_publish(s, &cut);
     struct head_segment ask = {

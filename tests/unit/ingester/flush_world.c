@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+bool rich_batch_ids = true;
+
 void start(struct world *x)
 {
     whole_start_with(&x->w, x->dir, x->flags, x->store);
@@ -58,6 +60,7 @@ str rich_batch(struct arena *a, struct dice *d, const struct fact *facts, size_t
         *r = plain.records[i];
         r->duration_ns = (int64_t)roll(d, 3) * NS_PER_S;
         r->period = (int64_t)roll(d, 3) * 10000000;
+        r->identified = rich_batch_ids && (i + d->state) % 2;
         if (roll(d, 6) == 0) r->attempt = 1 + (uint32_t)roll(d, 2);
         r->has_first_stream = r->attempt > 0 && roll(d, 2);
         if (r->has_first_stream) memset(r->first_stream.b, 1 + (int)roll(d, 200), 16);
@@ -96,6 +99,7 @@ MUST_CHECK bool push_bytes(struct world *x, str tenant, str batch, err *e)
     buf_init(&message, NULL, 1 << 26);
     buf_init(&answer, NULL, 1 << 26);
     pb_put_bytes(&message, 1, batch);
+    pb_put_fixed64_opt(&message, 2, TEST_PLACING);
     bool ok = append_run(x->w.in, &r, buf_view(&message), &answer, e);
     buf_release(&message);
     buf_release(&answer);

@@ -31,7 +31,9 @@ void world_needs_log_on_disk(void);
 
 // ---- pushes
 
-// A batch with all that a record may have: siblings, repeated attempts, first streams.
+// A batch with all that a record may have: siblings, repeated attempts, first streams, and while
+// this is set ids of clients: an ingester that let ids go would take those with raised attempts.
+extern bool rich_batch_ids;
 str rich_batch(struct arena *a, struct dice *d, const struct fact *facts, size_t n,
                struct batch *b);
 

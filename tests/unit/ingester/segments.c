@@ -87,6 +87,12 @@ struct line_row {
     const id128 *first_stream;  // or NULL
 };
 
+// As blocks have it, in head and log as well.
+static uint32_t placed(bool is)
+{
+    return is ? BLOCK_IDENTIFIED : 0;
+}
+
 static void line_fields(struct line *x, const struct line_row *r)
 {
     char id[UUID_TEXT];
@@ -137,7 +143,7 @@ void lines_of_batch(struct lines *l, str tenant, const struct batch *b)
                                r->total,
                                r->duration_ns,
                                r->period,
-                               r->attempt,
+                               r->attempt | placed(r->identified && r->attempt == 0),
                                r->has_first_stream ? &r->first_stream : NULL};
         line_begin(&x, l, tenant, b->service, b->series[r->series]);
         line_fields(&x, &row);
@@ -163,7 +169,7 @@ static void lines_of_row(struct lines *l, struct service_head *s, labels ls, con
                            r->total,
                            r->duration_ns,
                            r->period,
-                           r->attempt,
+                           r->attempt | placed(r->placing > 0),
                            notes && notes->has_first_stream ? &notes->first_stream : NULL};
     line_begin(&x, l, s->tenant, s->service, ls);
     line_fields(&x, &row);
@@ -284,6 +290,14 @@ static void lines_of_object(struct lines *l, struct store *s, const char *name)
                                 memstore_bytes(s, name).n, &x.src, e));
     assert_ok(block_verify(&x.src, &o, &verified, e));
     assert_int_equal(verified.faults, 0);
+    // Footers have the placing of their rows, and no other (push_bytes).
+    const struct block_footer *f = &x.src.footer;
+    bool any = false;
+    for (uint32_t i = 0; i < f->service_count; i++)
+        for (uint32_t k = 0; k < f->services[i].dataset_count; k++)
+            any = any || f->services[i].datasets[k].placed;
+    assert_int_equal(f->about.placings.n, any);
+    if (any) assert_true(f->about.placings.v[0] == TEST_PLACING);
     for (uint32_t i = 0; i < x.src.footer.service_count; i++) {
         const struct block_service_ref *service = &x.src.footer.services[i];
         assert_ok(block_source_service(&x.req.arena, &x.src, service, &x.t, &x.index, e));

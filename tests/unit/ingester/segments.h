@@ -14,6 +14,9 @@
 
 #include <stdlib.h>
 
+// By which all records with a client's id were placed (model/placings.h).
+#define TEST_PLACING UINT64_C(7)
+
 struct lines {
     struct arena arena;
     str *v;
