@@ -1,11 +1,14 @@
 """A client that saw no answer sends its push again, with the same id. An ingester that has started anew meanwhile may not have the ids any more of what an
 earlier process of it took and gave to the store. Then what it takes is loose, and each answer counts it once, at once, not only after compaction."""
+import gzip
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
 
 import pytest
-from client import CPU, now_ms, select, unique
+from client import CPU, PUSH, Pprof, now_ms, pb, select, unique
 from flametree import AT_ONCE, Cluster, Flametree, await_, compact, flush
 from test_members import await_members
 from test_object_log import registered
@@ -183,3 +186,115 @@ def test_a_profile_that_is_later_than_all_of_before_is_not_loose(tmp_path):
             return unsure(f) == before
         await_("a push that is not unsure", sure, 60, 0.5)
         assert now_ms() - began < 1_500_000
+
+
+def of_other_list(c, *flags):
+    """A second distributor that has not heard of ingester-3: its DNS answers nothing new, or nobody reloaded it."""
+    with open(c.config_file("distributor")) as f:
+        listed = re.findall(r"^ *- (ingester-[12]=\S+)$", f.read(), re.M)
+    assert len(listed) == 2
+    return c.another("distributor-2", "distributor", 4842, "--cluster.ingesters=" + ",".join(listed), *flags)
+
+
+def push_to(m, service, at):
+    for i in range(PODS):
+        push_with_id(m.server(), service, i, "id-%d" % i, at).expect(200)
+
+
+def differing(c):
+    return c["querier"].metric("flametree_querier_differing_lists_total") or 0
+
+
+@EACH_LOG
+@pytest.mark.parametrize("settle", ["0s", "1s"])
+def test_two_distributors_whose_lists_differ_for_ever(log, settle):
+    """Each knows of no change, so both give a push with its id to the home that they know. Each answer counts it once, in heads, in segments and leaves, and
+    says that it is exact."""
+    with Cluster(*LOGS[log], *AT_ONCE, "--compactor.interval=1h", "--cluster.settle_time=" + settle, "--cluster.probe_interval=200ms", spread=False) as c:
+        other = of_other_list(c)
+        other.start()
+        try:
+            await_members(c, "alive", 3)
+            if settle != "0s":
+                await_("both to settle", lambda: all(placed(m, "any")["settled"] for m in (c["distributor"], other)), 60, 0.2)
+            at = at_of_levels()
+            service = next(s for s in iter(unique, None) if placed(other, s)["home"] != placed(c["distributor"], s)["home"])
+            push_to(c["distributor"], service, at)
+            before = sum(m.metric("flametree_ingester_head_rows") for m in c.ingesters())
+            is_once(c, service, at)
+            assert differing(c) == 0, "so far there is one list"
+            push_to(other, service, at)
+            assert sum(m.metric("flametree_ingester_head_rows") for m in c.ingesters()) > before, "some have two homes"
+            is_once(c, service, at)
+            assert differing(c) > 0
+            # One ingester after the other, so that copies are in a segment and in a head, then in a leaf and in a head.
+            for m in c.ingesters():
+                m.operator().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+                is_once(c, service, at)
+            compact(c)
+            is_once(c, service, at)
+            push_to(other, service, at)
+            is_once_all_along(c, service, at)
+        finally:
+            other.kill()
+
+
+def placed(m, service):
+    """By this distributor, a profile with a client's id."""
+    return m.operator().call("GET", "/distributor/place?" + urlencode({"labels": '{service_name="%s"}' % service, "id": "true"})).expect(200).json()
+
+
+def test_who_places_differently_is_shown():
+    with Cluster("--cluster.probe_interval=200ms", spread=False) as c:
+        other = of_other_list(c)
+        other.start()
+        try:
+            def told(m):
+                return m.operator().call("GET", "/cluster").expect(200).json()
+            await_("the lists of three ingesters", lambda: [x["last_answer"] and x["last_answer"]["list"] for x in told(c["querier"])["members"]].count(None) == 0)
+            same = told(c["querier"])
+            assert same["lists"] == 1 and {x["last_answer"]["list"] for x in same["members"]} == {same["node"]["list"]}, same
+            assert c["querier"].metric("flametree_cluster_lists") == 1
+            await_("the lists of two ingesters", lambda: told(other)["lists"] == 2)
+            assert other.metric("flametree_cluster_lists") == 2 and told(other)["node"]["list"] != same["node"]["list"]
+            page = other.operator().call("GET", "/cluster", headers={"Accept": "text/html"}).expect(200).text
+            assert "Lists of ingesters differ" in page and same["node"]["list"] in page, page
+            assert "Lists of ingesters differ" not in c["querier"].operator().call("GET", "/cluster", headers={"Accept": "text/html"}).expect(200).text
+        finally:
+            other.kill()
+
+
+# So many others that neither their ids have room in a head of 8 MiB, nor filters of them.
+OTHERS = {"faint": 20_000, "let go": 90_000}
+
+
+@pytest.mark.parametrize("room", sorted(OTHERS))
+def test_a_push_that_is_repeated_after_many_others(room):
+    """Ids of flushed profiles are known for half an hour, and so many others came since that they have no room: exact all the same."""
+    with Flametree("--ingester.head_memory=8MiB", "--ingester.lexicon_memory=1MiB", *AT_ONCE, "--compactor.interval=1h") as f:
+        service, at = unique(), now_ms() - 1000
+        push(f, service, at)
+        push(f, service, at)
+        flush(f)
+        push(f, service, at)
+        is_once(f, service, at)
+        assert unsure(f) == 0 and f.metric("flametree_ingester_ids_known_seconds") == 1800
+        fill(f, OTHERS[room])
+        if room == "let go":
+            assert f.metric("flametree_ingester_ids_known_seconds") < 1800
+        push(f, service, at)
+        assert unsure(f) >= PODS, "it may be known"
+        is_once_all_along(f, service, at)
+
+
+def fill(f, profiles):
+    """Others without ids, flushed now and then."""
+    s = f.server()
+    one = gzip.compress(Pprof(("main;b", 1), time_ns=(now_ms() - 1000) * 10**6).encode(), 1)
+    series = pb((1, [pb((1, k), (2, v)) for k, v in (("__name__", "process_cpu"), ("service_name", "filler"))]), (2, [pb((1, one))] * 1000))
+    message = pb((1, [series]))
+    for i in range(profiles // 1000):
+        s.call("POST", PUSH, message, {"Content-Type": "application/proto"}, push=True).expect(200)
+        if i % 5 == 4:
+            flush(f)
+    flush(f)

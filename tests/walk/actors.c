@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/flush/flush.h"
+#include "ingester/head/head_int.h"
 #include "querier/request/stacktraces.h"
 #include "querier/v1/querier.pb-c.h"
 #include "sys/clock.h"
@@ -104,6 +105,7 @@ static str batch_of(struct arena *a, const struct world *w, const struct bundle 
                             .sibling = RECORD_NO_SIBLING,
                             .total = 1,
                             .attempt = attempt,
+                            .identified = true,
                             .vector = arena_str(a, buf_view(&out))};
     }
     b.symbols = s.t;
@@ -115,7 +117,18 @@ static str batch_of(struct arena *a, const struct world *w, const struct bundle 
     return bytes;
 }
 
-bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt)
+// The mistake: ids that are faint or were let go count as known.
+static void forget_faint(struct recent_ids *p)
+{
+    pthread_rwlock_wrlock(&p->lock);
+    for (size_t i = 0; i < p->faint_count; i++)
+        memset(p->faint[i].words, 0, p->faint[i].blocks * RECENT_BLOCK * sizeof(uint32_t));
+    p->let_go = (struct recent_moment){0};
+    pthread_rwlock_unlock(&p->lock);
+}
+
+bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt,
+               uint64_t placing)
 {
     struct req r;
     struct buf message;
@@ -133,6 +146,8 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     buf_init(&message, NULL, 1 << 20);
     buf_init(&answer, NULL, 1 << 20);
     pb_put_bytes(&message, 1, batch_of(&r.arena, w, rows, attempt));
+    pb_put_fixed64_opt(&message, 2, placing);
+    if (w->mistake == FORGETFUL) forget_faint(&n->whole.in->head->recent_ids);
     copies_open(w, n);
     bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
     for (unsigned k = 0; k < rows->n; k++)
@@ -206,6 +221,7 @@ static void push_roll(struct world *w, struct push *p)
     p->lost = roll(&w->dice, 8) == 0;
     uint64_t sides = w->mistake == SURE_HOME ? 3 : 8;
     p->unlisted = w->in_store && w->node_count > 1 && roll(&w->dice, sides) == 0;
+    p->other = w->two_lists && roll(&w->dice, 2);
     atomic_store(&w->row_count, number + 1);
 }
 
@@ -219,14 +235,24 @@ static void push_roll_new(struct world *w, unsigned home, struct push *p)
     w->rows[p->rows.numbers[0]].home = home;
 }
 
+// Both lists give some services the same home.
+static unsigned home_of(const struct world *w, const struct push *p)
+{
+    bool differs = p->other && w->rows[p->rows.numbers[0]].service == 1;
+    return (p->home + differs) % w->node_count;
+}
+
 static void push(struct world *w, const struct push *p)
 {
     bool ok = false;
+    bool tells = p->other && w->mistake != ONE_LIST;
+    uint64_t placing = tells ? WALK_OTHER_PLACING : WALK_PLACING;
     bool sure = w->mistake == UNRAISED || (w->mistake == SURE_HOME && p->unlisted);
     for (uint32_t i = p->unlisted; i < w->node_count && !ok; i++) {
-        struct node *n = &w->nodes[(p->home + i) % w->node_count];
+        struct node *n = &w->nodes[(home_of(w, p) + i) % w->node_count];
         uint32_t attempt = sure ? 0 : i;
-        ok = !stall_takes(w, n, &p->rows, attempt) && walk_give(w, n, &p->rows, attempt);
+        ok = !stall_takes(w, n, &p->rows, attempt, placing) &&
+             walk_give(w, n, &p->rows, attempt, placing);
         if (i == p->unlisted && p->lost) ok = false;
     }
     for (unsigned k = 0; ok && k < p->rows.n; k++)

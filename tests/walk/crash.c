@@ -59,7 +59,7 @@ static void live_briefly(struct world *w, struct actor *a)
     if (!home_hand_over(w, n, &a->req)) return;
     walk_ask(w, &a->dice, false);
     bring_up(w, a);
-    bool ok = walk_give(w, n, &a->push.rows, 0);
+    bool ok = walk_give(w, n, &a->push.rows, 0, WALK_PLACING);
     if (ok) atomic_store(&w->rows[a->push.rows.numbers[0]].acked, true);
     if (!take_down(w, a)) abort();  // it is the only crash
     pthread_mutex_lock(&w->lock);

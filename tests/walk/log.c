@@ -52,6 +52,16 @@ static void forget_doubt(struct world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
+// Generations of ids turn long before they are full.
+static bool is_early(struct world *w)
+{
+    if (!w->forgets_ids) return false;
+    pthread_mutex_lock(&w->lock);
+    bool early = roll(&w->log_dice, 4) > 0;
+    pthread_mutex_unlock(&w->lock);
+    return early;
+}
+
 static bool decide(const char *name)
 {
     struct world *w = walked;
@@ -63,6 +73,7 @@ static bool decide(const char *name)
         if (fails) atomic_store(&w->doubtful, atomic_load(&w->row_count));
         return fails;
     }
+    if (strcmp(name, "flush.ids.early") == 0) return is_early(w);
     home_pause(w, name);
     if (strcmp(name, "wal.recover") != 0) return false;
     if (w->mistake == READY_EARLY) forget_doubt(w);

@@ -65,6 +65,7 @@ static const struct {
     [EARLY_ACK] = {ACT_CRASH, 25},  [NEWEST_GONE] = {ACT_CRASH, 25},
     [UNREAD] = {ACT_CRASH, 25},     [UNSETTLED] = {ACT_CRASH, 25},
     [SURE_HOME] = {ACT_PUSH, 8},    [LIST_ALONE] = {ACT_QUERY, 8},
+    [FORGETFUL] = {ACT_FLUSH, 6},
 };
 
 static void step(struct world *w)

@@ -34,14 +34,15 @@ bool stall_any(struct world *w)
     return any;
 }
 
-bool stall_takes(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt)
+bool stall_takes(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt,
+                 uint64_t placing)
 {
     struct stall *s = &n->stall;
     pthread_mutex_lock(&w->lock);
     bool takes = s->stalled;
     if (takes && s->late_count < STALL_LATE) {
         struct late *l = &s->late[s->late_count++];
-        *l = (struct late){.n = rows->n, .attempt = attempt};
+        *l = (struct late){.n = rows->n, .attempt = attempt, .placing = placing};
         memcpy(l->numbers, rows->numbers, sizeof l->numbers);
     }
     pthread_mutex_unlock(&w->lock);
@@ -126,7 +127,7 @@ void stall_act(struct world *w, struct actor *a)
         memcpy(rows.numbers, l.numbers, sizeof rows.numbers);
         gate_wait(&w->gate);
         // Now and then it sees first that nobody waits for the answer any more.
-        if (roll(&a->dice, 4) == 0 || !walk_give(w, n, &rows, l.attempt)) continue;
+        if (roll(&a->dice, 4) == 0 || !walk_give(w, n, &rows, l.attempt, l.placing)) continue;
         pthread_mutex_lock(&w->lock);
         w->counts.landed++;
         pthread_mutex_unlock(&w->lock);

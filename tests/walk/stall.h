@@ -23,6 +23,7 @@ struct late {  // a push that waits for the return
     unsigned numbers[2];
     unsigned n;
     uint32_t attempt;
+    uint64_t placing;
 };
 
 struct stall {  // of a node; under the world's lock
@@ -37,7 +38,8 @@ void stall_act(struct world *w, struct actor *a);  // begins, lasts, ends
 void stall_kill(struct world *w, struct node *n);  // it dies meanwhile: nothing is stored any more
 
 // Is it stalled? Then the push waits for its return and has no answer.
-bool stall_takes(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt);
+bool stall_takes(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt,
+                 uint64_t placing);
 bool stall_is(struct world *w, struct node *n);
 bool stall_any(struct world *w);
 

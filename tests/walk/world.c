@@ -32,6 +32,8 @@ const char *const mistake_names[MISTAKES] = {
     [HASTY] = "hasty",
     [NAMED_AGAIN] = "namedagain",
     [STAYS_TAKEN] = "staystaken",
+    [ONE_LIST] = "onelist",
+    [FORGETFUL] = "forgetful",
     [HURRIED] = "hurried",
     [EARLY_ACK] = "earlyack",
     [NEWEST_GONE] = "newestgone",
@@ -427,7 +429,11 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     // Another ingester would have what is lost; and what is passed over needs another one.
     if (mistake == READY_EARLY) w->node_count = 1;
-    if (mistake == HURRIED || mistake == UNSETTLED || mistake == SURE_HOME) w->node_count = 2;
+    if (mistake == HURRIED || mistake == UNSETTLED || mistake == SURE_HOME || mistake == ONE_LIST)
+        w->node_count = 2;
+    bool drawn = mistake == NO_MISTAKE && roll(&w->dice, 3) == 0;
+    w->two_lists = w->node_count == 2 && (drawn || mistake == ONE_LIST);
+    w->forgets_ids = mistake == FORGETFUL || (mistake == NO_MISTAKE && roll(&w->dice, 3) == 0);
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
         dir_new(n->dir);

@@ -67,6 +67,8 @@ enum mistake {
     HASTY,        // blocks of a commit that failed are deleted, whatever became of it
     NAMED_AGAIN,  // a leaf whose sources another worker absorbed first is named all the same
     STAYS_TAKEN,  // a job that fails or gives way stays taken, so that no worker does it
+    ONE_LIST,     // distributors whose lists differ say that they have the same
+    FORGETFUL,    // nobody minds that ids of flushed rows had no room
     HURRIED,      // leaves expire though ingesters may hold copies of their rows
     // Of logs in the store (home.h):
     EARLY_ACK,    // an object counts as landed that is still on its way
@@ -138,7 +140,12 @@ struct push {
     unsigned home;
     bool lost;      // the first answer
     bool unlisted;  // the home is not in the distributor's list
+    bool other;     // it comes through the distributor whose list differs for ever
 };
+
+// What the two distributors tell of their lists (model/placings.h).
+#define WALK_PLACING       UINT64_C(3)
+#define WALK_OTHER_PLACING UINT64_C(5)
 
 struct actor {
     struct world *w;
@@ -173,6 +180,8 @@ struct world {
     _Atomic bool calm;     // no creation fails any more
     int64_t grace_ns;      // of sweeps
     int64_t retention_ns;  // of leaves; 0: for ever
+    bool two_lists;        // there is a second distributor, with another list
+    bool forgets_ids;      // ids of flushed rows have hardly any room
     int64_t clocks[3];     // by which those of compactors are off
     struct sweep_seen seen;
     struct copies *copies;
@@ -221,7 +230,8 @@ void seat_thaw(void);
 void walk_push(struct world *w);
 
 // Were they stored? A node that is down stores nothing.
-bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt);
+bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt,
+               uint64_t placing);
 bool walk_start(struct world *w, enum actor_kind kind);  // false: there are enough
 void walk_reap(struct world *w, bool all);
 
