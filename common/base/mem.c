@@ -40,7 +40,8 @@ void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *
     assert(name && parent != b);
     b->name = name;
     b->parent = parent;
-    b->leaves = 0;
+    atomic_init(&b->leaves, 0);
+    atomic_init(&b->share, 0);
     atomic_init(&b->limit, limit);
     atomic_init(&b->used, 0);
     atomic_init(&b->peak, 0);
@@ -62,6 +63,27 @@ const struct mem_budget *mem_tightest(const struct mem_budget *b)
         least = room;
     }
     return found;
+}
+
+// What b leaves of its parents' limits, with the bytes that it has counted.
+static size_t leaves_now(const struct mem_budget *b)
+{
+    size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    bool within = used <= atomic_load_explicit(&b->share, memory_order_relaxed);
+    return within ? 0 : atomic_load_explicit(&b->leaves, memory_order_relaxed);
+}
+
+size_t mem_room(const struct mem_budget *b)
+{
+    size_t least = SIZE_MAX;
+    size_t leave = 0;
+    for (; b; leave = MAX(leave, leaves_now(b)), b = b->parent) {
+        size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+        size_t taken = atomic_load_explicit(&b->used, memory_order_relaxed);
+        if (limit == 0) continue;
+        least = MIN(least, limit - MIN(limit, taken > SIZE_MAX - leave ? limit : taken + leave));
+    }
+    return least;
 }
 
 bool mem_no_room(const struct mem_budget *b, const char *what, size_t held, err *e)
@@ -104,7 +126,7 @@ bool mem_reserve(struct mem_budget *b, size_t n, err *e)
 {
     size_t leave = 0;
     // Upwards: what a budget leaves of its parents' limits counts for the parents, not for itself.
-    for (struct mem_budget *at = b; at; leave = MAX(leave, at->leaves), at = at->parent) {
+    for (struct mem_budget *at = b; at; leave = MAX(leave, leaves_now(at)), at = at->parent) {
         if (reserve_one(at, n, leave, e)) continue;
         // All or nothing: the budgets below the one that refused have counted the bytes already.
         for (struct mem_budget *back = b; back != at; back = back->parent) {

@@ -9,10 +9,11 @@
 //
 // Budgets form a tree: bytes of a child count against its parents as well, so that a limit for the
 // whole process holds whichever part grows. A child may have to leave some room in its parents to
-// others (`leaves`, set after init), so that a flood of one kind of work does not stop the rest.
-// Callers give sizes back (sized free), so that counting needs no header per allocation. Budgets
-// are thread-safe. Relaxed atomics: a limit may be exceeded by the bytes that racing threads take
-// at the same instant, never by more.
+// others (`leaves`), so that a flood of one kind of work does not stop the rest; with a `share`
+// only once it has more than that. Both are set after init, and may change at any time. Callers
+// give sizes back (sized free), so that counting needs no header per allocation. Budgets are
+// thread-safe. Relaxed atomics: a limit may be exceeded by the bytes that racing threads take at
+// the same instant, never by more.
 //
 // In builds with fault points (FT_FAULTS) tests may make allocations fail: see mem_fault.
 #pragma once
@@ -25,7 +26,8 @@ struct mem_budget {
     const char *name;           // such as "head"; in messages and metrics
     struct mem_budget *parent;  // or NULL
     _Atomic size_t limit;       // bytes; 0 = only the parents' limits
-    size_t leaves;              // bytes of its parents' limits that it may not take
+    _Atomic size_t leaves;      // bytes of its parents' limits that it may not take
+    _Atomic size_t share;       // as long as it has no more than these, it need not leave any
     _Atomic size_t used;
     _Atomic size_t peak;
     _Atomic uint64_t refused;  // requests that did not fit
@@ -36,6 +38,9 @@ void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *
 
 // The limit that b meets first: b or a parent, the one with the least room; NULL: there is none.
 const struct mem_budget *mem_tightest(const struct mem_budget *b);
+
+// Bytes that b may take now, by all limits; SIZE_MAX: there is none.
+size_t mem_room(const struct mem_budget *b);
 
 // Fails with resource_exhausted: there was no room for more of `what`, which has `held` bytes.
 bool mem_no_room(const struct mem_budget *b, const char *what, size_t held, err *e);

@@ -55,6 +55,43 @@ static void a_budget_leaves_room_to_others(void **state)
     assert_int_equal(process.used, 0);
 }
 
+// A budget with a share leaves nothing as long as it has no more than that.
+static void a_budget_leaves_room_once_it_has_its_share(void **state)
+{
+    (void)state;
+    struct mem_budget head;
+    struct mem_budget one;
+    struct mem_budget other;
+    err why = {0};
+    mem_budget_init(&head, "head", NULL, 1000);
+    mem_budget_init(&one, "one", &head, 0);
+    mem_budget_init(&other, "other", &head, 0);
+    one.leaves = other.leaves = 200;
+    one.share = other.share = 500;
+    assert_ok(mem_reserve(&one, 800, e));  // beyond its share it takes what nobody uses,
+    assert_int_equal(mem_room(&one), 0);
+    assert_int_equal(mem_room(&other), 200);
+    assert_int_equal(mem_room(NULL), SIZE_MAX);
+    assert_false(mem_reserve(&one, 1, &why));
+    assert_string_equal(why.msg, "memory budget head: 1 bytes more do not fit, 800 of 1000 are in "
+                                 "use, 200 are left to others");
+    assert_int_equal(one.used, 800);
+    assert_ok(mem_reserve(&other, 200, e));  // but not what others may need
+    assert_false(mem_reserve(&other, 1, &why));
+    mem_unreserve(&one, 300);  // it has its share
+    assert_ok(mem_reserve(&other, 300, e));
+    assert_false(mem_reserve(&one, 1, &why));
+    mem_unreserve(&other, 300);
+    assert_int_equal(one.used, 500);
+    assert_false(mem_reserve(&one, 101, &why));
+    assert_ok(mem_reserve(&one, 100, e));
+    one.share = 700;  // another setting counts at once
+    assert_ok(mem_reserve(&one, 100, e));
+    mem_unreserve(&one, 700);
+    mem_unreserve(&other, 200);
+    assert_int_equal(head.used, 0);
+}
+
 static void an_arena_moves_to_another_budget(void **state)
 {
     (void)state;
@@ -497,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_counts_against_its_parents),
         cmocka_unit_test(a_budget_leaves_room_to_others),
+        cmocka_unit_test(a_budget_leaves_room_once_it_has_its_share),
         cmocka_unit_test(an_arena_moves_to_another_budget),
         cmocka_unit_test(an_arena_keeps_what_was_put_aside),
         cmocka_unit_test(mem_resize_counts_the_difference_and_zeroes),
