@@ -359,7 +359,9 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
 bool append_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e)
 {
     struct append a = {.in = in, .req = r};
-    if (run_append(&a, message, out, e)) return true;
+    bool ok = run_append(&a, message, out, e);
+    relief_look(in);
+    if (ok) return true;
     // Out_of_range says that the log's store takes no push of that size, and nothing else.
     if (e->code == ERR_OUT_OF_RANGE && strcmp(a.reason, "size") != 0)
         e->code = ERR_INVALID_ARGUMENT;

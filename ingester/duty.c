@@ -4,8 +4,9 @@
 //
 // At the start it replays the log, reads the ids of flushed rows and begins a stream. Then, once a
 // second: it sets limits that the configuration changed, tells of a full or damaged log, and closes
-// the open cut if it is due. With a store it wakes the flush; without one it drops cuts that are
-// too old. After a failed write it opens the log again and replays what that left.
+// the open cut if it is due, or if the head is short of room (relief.h). With a store it wakes the
+// flush; without one it drops cuts that are too old. After a failed write it opens the log again
+// and replays what that left.
 //
 // All changes of ingester.phase are made here.
 #include "base/fault.h"
@@ -227,7 +228,10 @@ static void tick(struct ingester *in, unsigned *tries)
     tell_full(in);
     tell_damaged(in);
     tell_limit(in);
-    if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
+    if (wal_state(in->wal) == WAL_OPEN) {
+        wal_tick(in->wal);
+        relief_tick(in);
+    }
     // Asked again: the tick may have broken it.
     if (wal_state(in->wal) == WAL_OPEN) {
         if (in->flush) {

@@ -15,6 +15,7 @@
 #include "ingester/head/head.h"
 #include "ingester/known_ids.h"
 #include "ingester/log/wal.h"
+#include "ingester/relief.h"
 #include "ingester/stuck.h"
 #include "rpc/route.h"
 #include "service/service.h"
@@ -46,6 +47,7 @@ struct ingester {
     uint64_t reopen_told_ns;  // of the duty thread
     struct known_ids known_ids;
     struct stuck appends;           // those that wait for the log
+    struct relief relief;
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;
     _Atomic uint64_t cuts_found;

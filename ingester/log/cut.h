@@ -4,9 +4,10 @@
 //
 // A stream is what one ingester process appends from its start (or from the last write error) on; a
 // ULID names it. Its entries are numbered 1, 2, ... (seq) and fall into cuts 1, 2, ... in order. A
-// cut closes by size or age of arrival, never by profile time.
+// cut closes by size or age of arrival, or when its owner wants it (wal_cut_now), never by profile
+// time.
 //
-//     OPEN --size, age, end of its stream--> CLOSED --older than head_age--> dropped
+//     OPEN --size, age, wish, end of its stream--> CLOSED --older than head_age--> dropped
 //
 // Ages are counted by the boot clock (sys/clock.h), which no jump of the wall clock changes. For a
 // cut that was found at a start, the log derives boot times from the wall times that it has noted.
