@@ -32,6 +32,7 @@ struct shipment {
     bool given_up;  // the ingester is silent, or says that it stores nothing now
     bool stored;
     bool store_fails;  // which all ingesters use
+    bool final;        // the tenant has too much there, and is not to have it elsewhere
     err fault;
 };
 
@@ -363,6 +364,7 @@ static void take_answer(struct dispatch *d, struct shipment *s)
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
+        s->final = peer_is_final(&s->call);
         // The ingester's log is in the object store, and that fails.
         s->store_fails = s->fault.code == ERR_ABORTED;
         if (s->store_fails) s->fault.code = ERR_UNAVAILABLE;
@@ -386,11 +388,12 @@ static void take_answer(struct dispatch *d, struct shipment *s)
 }
 
 // Whether another ingester may do better: this one was away, slow or full. If its log is in the
-// object store, and that fails, the others' logs are no better off.
+// object store, and that fails, the others' logs are no better off. If one tenant has filled its
+// part of this one, it must not fill those of the others.
 static bool may_pass_over(const struct shipment *s)
 {
     const err *fault = &s->fault;
-    if (s->store_fails) return false;
+    if (s->store_fails || s->final) return false;
     return fault->code == ERR_UNAVAILABLE || fault->code == ERR_DEADLINE_EXCEEDED ||
            fault->code == ERR_RESOURCE_EXHAUSTED;
 }

@@ -32,6 +32,8 @@
 //     (lexicon.h)                         every later ingester
 //     the store of its log takes no       the push fails with out_of_range: all ingesters have the
 //     object of that size                 same store
+//     the tenant has more than its share  the push fails with resource_exhausted: elsewhere it
+//     of the head, or too many series     would only fill one more ingester
 //     any other refusal                   the push fails with that
 //
 // Blocks until every batch is stored or has failed.

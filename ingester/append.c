@@ -45,6 +45,7 @@ struct append {
     uint64_t placing;    // of the records
     uint64_t unsure;     // records that were made loose
     const char *reason;  // of a refusal, for the metric
+    bool own;            // it is a refusal for what the tenant has already
 };
 
 // ---- checking
@@ -201,10 +202,24 @@ static void abandon(struct append *a, size_t n)
         head_abandon(a->staged[i]);
 }
 
-static bool stage_once(struct append *a, uint64_t max_stacks, err *e)
+// What the tenant may have of the head. Where there is one tenant only, it has nobody to share
+// with.
+static struct head_terms terms_of(const struct append *a)
+{
+    const struct config *config = a->in->process->config;
+    const struct auth_settings *auth = config_section(config, "auth");
+    const struct limits *limits = tenant_limits(config, &a->req->arena, a->req->tenant);
+    return (struct head_terms){
+        .max_stacks = (uint64_t)limits->max_stacks_per_service_hour,
+        .max_series = (uint64_t)limits->max_local_series_per_tenant,
+        .share = auth->multitenancy_enabled ? limits->ingester_head_share : 0,
+    };
+}
+
+static bool stage_once(struct append *a, struct head_terms *terms, err *e)
 {
     for (size_t i = 0; i < a->n; i++) {
-        if (head_stage(a->in->head, &a->req->arena, a->req->tenant, &a->batches[i], max_stacks,
+        if (head_stage(a->in->head, &a->req->arena, a->req->tenant, &a->batches[i], terms,
                        &a->staged[i], e)) {
             continue;
         }
@@ -214,27 +229,33 @@ static bool stage_once(struct append *a, uint64_t max_stacks, err *e)
     return true;
 }
 
+static void blame_tenant(struct append *a, enum head_refusal refusal)
+{
+    if (refusal == HEAD_NO_SHARE) a->reason = "tenant_memory";
+    if (refusal == HEAD_NO_SERIES) a->reason = "series";
+    a->own = refusal != HEAD_NO_ROOM;
+}
+
 // Waits while another push writes the same profile: afterwards the profile is known, or it is not
 // because that push failed. A push that waits has nothing staged, so no other push waits for it.
 static bool stage(struct append *a, err *e)
 {
-    const struct limits *limits =
-        tenant_limits(a->in->process->config, &a->req->arena, a->req->tenant);
-    uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
-    a->reason = "memory";
+    struct head_terms terms = terms_of(a);
     for (;;) {
+        a->reason = "memory";
         // Before the try: a turn that passes between a failed try and the wait would be missed
         // otherwise.
         uint64_t turn = head_turn(a->in->head);
         uint64_t losses = head_id_losses(a->in->head);
         loosen(a);
-        if (stage_once(a, max_stacks, e)) {
+        if (stage_once(a, &terms, e)) {
             if (head_id_losses(a->in->head) == losses) return true;
             // An id that was known, or faint, when it was asked for may be neither by now.
             abandon(a, a->n);
             continue;
         }
         if (e->code == ERR_NOT_FOUND) a->reason = "lexicon";
+        if (e->code == ERR_RESOURCE_EXHAUSTED) blame_tenant(a, terms.refusal);
         // ABORTED: another push has staged one of these rows and not yet published or given it up.
         if (e->code != ERR_ABORTED) return false;
         *e = (err){0};
@@ -356,25 +377,34 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
     return buf_ok(out, e);
 }
 
+static bool run_and_count(struct append *a, str message, struct buf *out, err *e)
+{
+    bool ok = run_append(a, message, out, e);
+    relief_look(a->in);
+    if (ok) return true;
+    str reason = str_of(a->reason);
+    // Out_of_range says that the log's store takes no push of that size, and nothing else.
+    if (e->code == ERR_OUT_OF_RANGE && !str_is(reason, "size")) e->code = ERR_INVALID_ARGUMENT;
+    bool full =
+        str_is(reason, "memory") || str_is(reason, "tenant_memory") || str_is(reason, "disk");
+    if (full && a->in->flush) (void)flush_blame(a->in->flush, e);
+    metric_add_to(&ingester_refused, reason, 1);
+    return false;
+}
+
 bool append_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e)
 {
     struct append a = {.in = in, .req = r};
-    bool ok = run_append(&a, message, out, e);
-    relief_look(in);
-    if (ok) return true;
-    // Out_of_range says that the log's store takes no push of that size, and nothing else.
-    if (e->code == ERR_OUT_OF_RANGE && strcmp(a.reason, "size") != 0)
-        e->code = ERR_INVALID_ARGUMENT;
-    bool full = strcmp(a.reason, "memory") == 0 || strcmp(a.reason, "disk") == 0;
-    if (full && in->flush) (void)flush_blame(in->flush, e);
-    metric_add_to(&ingester_refused, str_of(a.reason), 1);
-    return false;
+    return run_and_count(&a, message, out, e);
 }
 
 bool ingester_append(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
 {
     struct ingester *self = service;
-    if (append_run(self, &x->req, in, out, e)) return true;
+    struct append a = {.in = self, .req = &x->req};
+    if (run_and_count(&a, in, out, e)) return true;
+    // What one tenant has too much of is not spread over the other ingesters.
+    x->final = a.own;
     // Aborted tells the distributor that other ingesters are no better off: they have the same
     // store.
     bool waits = e->code == ERR_UNAVAILABLE || e->code == ERR_RESOURCE_EXHAUSTED;

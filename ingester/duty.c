@@ -225,6 +225,7 @@ static void tick(struct ingester *in, unsigned *tries)
     head_set_limit(in->head, c->head_memory);
     head_set_lexicons(in->head, c->lexicon_memory);
     head_tidy(in->head);
+    head_sweep_some(in->head);
     tell_full(in);
     tell_damaged(in);
     tell_limit(in);

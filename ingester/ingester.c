@@ -91,6 +91,7 @@ static void set_gauges(void *arg)
     metric_set(&ingester_head_limit, (int64_t)c->head_memory);
     metric_set(&ingester_head_services, (int64_t)h.services);
     metric_set(&ingester_head_series, (int64_t)h.series);
+    metric_set(&ingester_head_active_series, (int64_t)h.active_series);
     metric_set(&ingester_head_rows, (int64_t)h.rows);
     metric_set(&ingester_lexicons, (int64_t)h.lexicons);
     metric_set(&ingester_lexicon_bytes, (int64_t)h.lexicon_bytes);
@@ -434,6 +435,11 @@ static const struct http_route public_http[] = {
     {.verbs = "GET,HEAD",
      .path = "/ingester/cuts",
      .run = ingester_get_cuts,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ingester/tenants",
+     .run = ingester_get_tenants,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
     {.verbs = "GET,HEAD",

@@ -46,7 +46,7 @@ struct ingester {
     bool stopping;
     uint64_t reopen_told_ns;  // of the duty thread
     struct known_ids known_ids;
-    struct stuck appends;           // those that wait for the log
+    struct stuck appends;  // those that wait for the log
     struct relief relief;
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;
@@ -65,6 +65,7 @@ rpc_fn ingester_streams;
 rpc_fn ingester_closed;       // closings.c
 http_fn ingester_post_flush;  // flush_http.c
 http_fn ingester_get_cuts;
+http_fn ingester_get_tenants;  // tenants_http.c
 http_fn ingester_get_streams;  // stream_http.c
 http_fn ingester_post_forget;
 

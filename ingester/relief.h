@@ -6,9 +6,11 @@
 // profiles with thousands of small series take twenty times of it what they take of the log. A head
 // that is full of an open cut would refuse pushes until that is old enough.
 //
-//     of head_memory    0 -------------- 3/4 --------- 1
-//                       a cut closes by  the open cut  nothing
-//                       size and age     closes        fits
+//     of head_memory    0 -------------- 3/4 --------- 7/8 --------- 1
+//                       a cut closes by  the open cut  a tenant      nothing
+//                       size and age     closes        beyond its    fits
+//                                                      share gets
+//                                                      no more (head.h)
 //
 // At three quarters a drop makes readers wait (flush.c), for the same reason, and what comes while
 // the cut is on its way has a quarter of the head. The same holds for the memory of the process,

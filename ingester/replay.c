@@ -48,10 +48,10 @@ static bool stage_batch(struct ingester *in, struct arena *a, const struct wal_e
 {
     struct batch batch;
     const struct limits *limits = tenant_limits(in->process->config, a, entry->tenant);
-    // The limit of stacks holds here as well: these rows were accepted under it.
+    // The limit of stacks holds here as well: these rows were accepted under it. No other one does.
+    struct head_terms terms = {.max_stacks = (uint64_t)limits->max_stacks_per_service_hour};
     return batch_decode(a, entry->batch, &batch, e) &&
-           head_stage(in->head, a, entry->tenant, &batch,
-                      (uint64_t)limits->max_stacks_per_service_hour, out, e);
+           head_stage(in->head, a, entry->tenant, &batch, &terms, out, e);
 }
 
 static bool apply(void *arg, const struct wal_entry *entry, err *e)

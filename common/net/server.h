@@ -71,6 +71,7 @@ struct http_exchange {
     struct buf out;                // cap request_memory_max unless the application changes it
     str fixed;
     uint64_t hold_until_mono_ns;  // the loop keeps the answer back until then; no worker waits
+    bool final;                   // of an error: other nodes are not to be asked (rpc/peer.h)
 };
 
 enum head_verdict {

@@ -216,6 +216,7 @@ void connect_error(struct http_exchange *x, const err *e)
     answer_clear(x);  // the handler may have written a part of an answer
     x->status = err_http_status(e->code);
     route_header(x, "content-type", S("application/json"));
+    if (x->final) route_header(x, PEER_FINAL, S("true"));
     buf_printf(&x->out, "{\"code\":\"%s\"", err_name(e->code));
     if (e->msg[0]) {
         buf_z(&x->out, ",\"message\":");

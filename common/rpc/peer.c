@@ -144,6 +144,12 @@ bool peer_answer(struct peer_call *c, str *message, err *e)
                    STR(h->address), h->status);
 }
 
+bool peer_is_final(const struct peer_call *c)
+{
+    const struct http_call *h = &c->http;
+    return h->call.done && h->call.ok && http_headers_has(&h->answer_headers, PEER_FINAL);
+}
+
 void peer_release(struct peer_call *c)
 {
     http_call_release(&c->http);

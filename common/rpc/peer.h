@@ -30,6 +30,10 @@ str peer_sum(struct arena *a, str path, str tenants, str message);  // of an ans
 // The asking node's wall clock in milliseconds. A node whose clock is far off is refused likewise.
 #define PEER_TIME "flametree-time"
 
+// With an error: it is for something that the tenant has too much of, so the request must not go to
+// another node instead, where it would take as much. Older nodes do not send it.
+#define PEER_FINAL "flametree-final"
+
 struct peer_call {
     struct http_call http;
 };
@@ -41,4 +45,5 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
 // After the wait: the answer's bytes, borrowed until peer_release; false with the error of the
 // other node or of the transport.
 bool peer_answer(struct peer_call *c, str *message, err *e) MUST_CHECK;
+bool peer_is_final(const struct peer_call *c);  // whether an error has PEER_FINAL
 void peer_release(struct peer_call *c);

@@ -17,7 +17,6 @@ static const char *const without_effect[] = {
     "distributor_aggregation_window",
     "distributor_aggregation_period",
     "ingestion_tenant_shard_size",
-    "max_local_series_per_tenant",
     "max_global_series_per_tenant",
     "max_query_parallelism",
     "query_analysis_enabled",

@@ -69,7 +69,7 @@ void service_renumbered(struct service_head *s)
 // Frees all but the names: threads that have a reference may still read them.
 static void service_empty(struct service_head *s)
 {
-    struct mem_budget *b = &s->head->budget;
+    struct mem_budget *b = service_budget(s);
     marks_release(s);
     for (uint32_t i = 0; i < s->index.series_count; i++)
         rows_release(&s->rows[i], b);
@@ -86,37 +86,37 @@ static void service_empty(struct service_head *s)
 
 static void service_free(struct service_head *s)
 {
-    struct mem_budget *b = &s->head->budget;
+    struct tenant_head *owner = s->owner;
     service_empty(s);
-    text_free(b, &s->tenant);
-    text_free(b, &s->service);
+    text_free(&owner->budget, &s->service);
     pthread_rwlock_destroy(&s->lock);
-    mem_free(b, s, sizeof *s);
+    mem_free(&owner->budget, s, sizeof *s);
+    tenant_head_unref(owner);
 }
 
-static struct service_head *service_new(struct head *h, str tenant, str service, err *e)
+static struct service_head *service_new(struct tenant_head *owner, str service, err *e)
 {
-    struct service_head *s = mem_alloc(&h->budget, sizeof *s, e);
+    struct mem_budget *b = &owner->budget;
+    struct service_head *s = mem_alloc(b, sizeof *s, e);
     if (!s) return NULL;
-    s->head = h;
+    s->head = owner->head;
+    s->owner = owner;
+    s->tenant = owner->name;
+    atomic_fetch_add_explicit(&owner->refs, 1, memory_order_relaxed);
     atomic_init(&s->refs, 1);
     rwlock_init(&s->lock);
-    index_init(&s->index, &h->budget);
-    symbols_hints_init(&s->hints, &h->budget);
+    index_init(&s->index, b);
+    symbols_hints_init(&s->hints, b);
     service_renumbered(s);
-    s->age = translations_age(&h->translations);
-    if (text_copy(&h->budget, tenant, &s->tenant, e) &&
-        text_copy(&h->budget, service, &s->service, e) &&
-        symbols_init(&s->symbols, &h->budget, e)) {
-        return s;
-    }
+    s->age = translations_age(&s->head->translations);
+    if (text_copy(b, service, &s->service, e) && symbols_init(&s->symbols, b, e)) return s;
     service_free(s);
     return NULL;
 }
 
 struct service_head *service_like(const struct service_head *s, err *e)
 {
-    return service_new(s->head, s->tenant, s->service, e);
+    return service_new(s->owner, s->service, e);
 }
 
 void service_discard(struct service_head *s)
@@ -231,6 +231,7 @@ bool head_knows(struct service_head *s, uint32_t series, id128 id)
 void head_set_limit(struct head *h, size_t limit)
 {
     atomic_store_explicit(&h->budget.limit, limit, memory_order_relaxed);
+    if (limit == 0) tenants_lend_all(h);
 }
 
 void head_leave(struct head *h, size_t bytes)
@@ -257,6 +258,7 @@ struct head_counts head_count(struct head *h)
     return (struct head_counts){
         .services = services,
         .series = atomic_load_explicit(&h->series, memory_order_relaxed),
+        .active_series = atomic_load_explicit(&h->active, memory_order_relaxed),
         .rows = atomic_load_explicit(&h->rows, memory_order_relaxed),
         .duplicates = atomic_load_explicit(&h->duplicates, memory_order_relaxed),
         .capped = atomic_load_explicit(&h->capped, memory_order_relaxed),
@@ -309,7 +311,10 @@ static struct service_head *add(struct head *h, str tenant, str service, err *e)
                   sizeof(struct service_head *), e)) {
         return NULL;
     }
-    struct service_head *s = service_new(h, tenant, service, e);
+    struct tenant_head *owner = tenant_head_ref(h, tenant, e);
+    if (!owner) return NULL;
+    struct service_head *s = service_new(owner, service, e);
+    tenant_head_unref(owner);  // the service has a reference of its own
     if (!s) return NULL;
     if (!tenant_add(h, s, e)) {
         service_free(s);
@@ -435,7 +440,7 @@ void head_retire(struct head *h, struct service_head *from)
         map_find(&h->by_key, key_hash(from->tenant, from->service), same_service, &key);
     assert(place != MAP_NONE && h->services[place] == from);
     h->services[place] = to;
-    tenant_replace(h, from, to);
+    tenant_replace(from, to);
     pthread_rwlock_unlock(&h->lock);
     keep_retired(h, from);
 }

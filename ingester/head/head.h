@@ -10,13 +10,14 @@
 // be seen, and once it is in the log nothing may fail, because its push will be acknowledged:
 //
 //     head_stage     maps symbols and series, encodes the vectors anew, makes room for the rows.
-//                    May fail (resource_exhausted naming the row head_memory); then nothing shows.
+//                    May fail (resource_exhausted naming the setting); then nothing shows.
 //     head_log       writes the bytes that the log gets
 //     ... the log has them ...
 //     head_publish   lets queries see the rows. Needs no memory, cannot fail.
 //     head_abandon   instead of it, when the log did not take them.
 //
-// A stage that failed may leave symbols and series without rows, which no query shows.
+// A stage that failed may leave symbols and series without rows, which no query shows. They go with
+// their service as soon as it has no rows, or when a drop compacts it.
 //
 // Readers take the lock service by service and series by series, so that a long query delays no
 // push. A query sees every push that was answered before it began. It counts a batch whole or not
@@ -28,7 +29,21 @@
 // not count, and their memory is freed bit by bit beside readers and pushes. A service whose tables
 // are mostly unused after a drop is replaced by a copy; readers of the former one go on in it.
 //
-// All memory counts against one budget, named like the setting: ingester.head_memory.
+// All memory counts against one budget, named like the setting: ingester.head_memory. Below it each
+// tenant has a budget, of all that its services have: rows, vectors, series, labels, symbols, ids.
+// So that no tenant takes the head from the others, it has a *share* (struct head_terms):
+//
+//     up to its share       it gets whatever the head has room for
+//     beyond it             it is lent what nobody uses, but never the last HEAD_LEAVES-th of the
+//                           head, nor so many bytes of the process's memory
+//
+// So a tenant that has less than its share always finds that part of the head, unless others that
+// have less than theirs took it. What is lent comes back when the rows leave; the ingester closes
+// its open cut for that before the lent part is used up (relief.h).
+//
+// A series is *active* while the head has rows of it, or a push is about to bring it some: from its
+// first profile until a drop of cuts, or a refresh, has removed its last one. Their number has a
+// limit for each tenant, which costs nothing where it cannot be met.
 #pragma once
 
 #include "aggregate/heat.h"
@@ -85,7 +100,8 @@ const struct mem_budget *head_budget(const struct head *h);
 
 struct head_counts {
     uint64_t services;
-    uint64_t series;
+    uint64_t series;         // in the tables
+    uint64_t active_series;  // that have rows
     uint64_t rows;
     uint64_t duplicates;  // rows dropped because their id was there, since the start
     uint64_t capped;      // values moved to [too many stacks], since the start
@@ -105,9 +121,37 @@ struct head_counts {
 };
 struct head_counts head_count(struct head *h);
 
+// All tenants, those with the most bytes first. The arena's.
+struct head_tenant {
+    str name;
+    size_t bytes;
+    uint32_t services;
+    uint64_t series;  // active
+};
+bool head_tenants(struct head *h, struct arena *a, struct head_tenant **out, size_t *n,
+                  err *e) MUST_CHECK;
+
 // ---- writing
-// max_stacks: limit of distinct stacks per service and hour, 0 = none. *out is the arena's. Arena
-// and batch must stay until it is published or abandoned.
+
+// One part of the head in so many is for tenants that have no more than their shares.
+#define HEAD_LEAVES 8
+
+enum head_refusal {
+    HEAD_NO_ROOM,
+    HEAD_NO_SHARE,   // the tenant has more than its share, and there is no room to lend
+    HEAD_NO_SERIES,  // it has as many active series as it may
+};
+
+// What a batch's tenant may have; zeros are no limits.
+struct head_terms {
+    uint64_t max_stacks;        // distinct ones of a service and hour
+    uint64_t max_series;        // active ones
+    double share;               // of the head's limit
+    enum head_refusal refusal;  // set if head_stage fails with resource_exhausted
+};
+
+// terms: NULL for no limits. *out is the arena's. Arena and batch must stay until it is published
+// or abandoned.
 //
 // A row is staged by one request at a time. If two requests could stage it at once, it would be in
 // the log twice, perhaps in two cuts, and be counted twice once one of these was in the store. So
@@ -115,7 +159,7 @@ struct head_counts head_count(struct head *h);
 // (head_await_turn) and begins anew. A row that the same request (the same arena) has staged
 // already is a duplicate.
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
-                uint64_t max_stacks, struct staged **out, err *e) MUST_CHECK;
+                struct head_terms *terms, struct staged **out, err *e) MUST_CHECK;
 uint64_t head_turn(struct head *h);  // to be read before head_stage, for head_await_turn
 bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e) MUST_CHECK;
 uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
@@ -178,6 +222,10 @@ void head_reveal(struct head *h, struct cut *const *cuts, size_t n);
 // Frees services that were replaced by a copy and have no readers any more. Any thread, now and
 // then.
 void head_tidy(struct head *h);
+
+// Takes services without rows out of the table, of some at each call: pushes that failed at the
+// same time may leave one, and no cut names it. Any thread, now and then.
+void head_sweep_some(struct head *h);
 
 // ---- the pieces of a closed cut
 

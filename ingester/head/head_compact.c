@@ -162,7 +162,7 @@ static bool is_worth_it(struct service_head *s, uint32_t *stacks_left)
     m.n = s->symbols.t.stack_count;
     pthread_rwlock_unlock(&s->lock);
     if (!may || (!stacks && !series)) return false;
-    arena_init(&a, &s->head->budget, SIZE_MAX);
+    arena_init(&a, service_budget(s), SIZE_MAX);
     if (stacks) m.used = ARENA_ARRAY(&a, bool, m.n);
     mark_all(&m, s);
     stacks = m.used && m.live <= m.n / 2;
@@ -185,7 +185,7 @@ static bool is_worth_it(struct service_head *s, uint32_t *stacks_left)
 // Above 15/16 of the tightest limit no copy is made, so that pushes find room meanwhile.
 static bool has_memory(const struct service_head *s)
 {
-    const struct mem_budget *b = mem_tightest(&s->head->budget);
+    const struct mem_budget *b = mem_tightest(service_budget(s));
     if (!b) return true;
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
     return atomic_load_explicit(&b->used, memory_order_relaxed) <= limit - limit / 16;
@@ -198,7 +198,7 @@ static bool copy_vector(struct copy *c, str vector)
     size_t n = 0;
     c->left -= MIN(c->left, vector.n / BYTES_A_ROW);
     if (!vector_open(&r, vector, &c->fault) ||
-        !mem_grow_bare(&c->from->head->budget, &c->entries, &c->entry_cap, r.left,
+        !mem_grow_bare(service_budget(c->from), &c->entries, &c->entry_cap, r.left,
                        sizeof *c->entries, &c->fault)) {
         return false;
     }
@@ -217,7 +217,7 @@ static bool copy_vector(struct copy *c, str vector)
 // lock for reading: only a compaction looks at them, and head.removing admits one.
 static struct payload *copy_payload(struct copy *c, struct payload *p)
 {
-    struct mem_budget *b = &c->from->head->budget;
+    struct mem_budget *b = service_budget(c->from);
     bool shared = p->refs > 1;
     if (shared && p->pass == c->from->pass) {
         assert(p->place < c->shared_n);
@@ -241,7 +241,7 @@ static struct payload *copy_payload(struct copy *c, struct payload *p)
 static bool copy_spans(struct copy *c, const struct row_spans *from, struct row_spans **out)
 {
     struct buf all;
-    struct mem_budget *b = &c->from->head->budget;
+    struct mem_budget *b = service_budget(c->from);
     buf_init(&all, b, UINT32_MAX);
     bool ok = mem_grow_bare(b, &c->ends, &c->ends_cap, from->count, sizeof *c->ends, &c->fault);
     for (uint32_t i = 0; ok && i < from->count; i++) {
@@ -270,7 +270,7 @@ static bool copy_spans(struct copy *c, const struct row_spans *from, struct row_
 static bool copy_row(struct copy *c, uint32_t series, const struct row *from)
 {
     struct service_head *to = c->to;
-    struct mem_budget *b = &to->head->budget;
+    struct mem_budget *b = service_budget(to);
     struct row row = *from;
     row.spans = NULL;
     row.notes = NULL;
@@ -301,7 +301,7 @@ static bool add_series(struct copy *c, uint32_t series)
 {
     struct service_head *to = c->to;
     labels ls;
-    if (!mem_grow(&to->head->budget, &to->rows, &to->rows_cap, (size_t)to->index.series_count + 1,
+    if (!mem_grow(service_budget(to), &to->rows, &to->rows_cap, (size_t)to->index.series_count + 1,
                   sizeof *to->rows, &c->fault) ||
         !walk_labels(&c->labels, c->from, series, NULL, 0, &ls, &c->fault)) {
         return false;
@@ -332,7 +332,7 @@ static bool make_room(struct copy *c)
 {
     uint32_t series = c->wide;
     c->wide = 0;
-    return series == 0 || rows_reserve(&c->to->rows[series - 1], &c->to->head->budget,
+    return series == 0 || rows_reserve(&c->to->rows[series - 1], service_budget(c->to),
                                        c->wide_n + HEAD_RUN, c->wide_late + HEAD_RUN, &c->fault);
 }
 
@@ -377,7 +377,7 @@ static bool widen(struct copy *c, const struct symbol_counts *have, uint32_t ser
             return arena_fail(a, &c->fault);
         *all[i].cap = (uint32_t)MIN(cap, UINT32_MAX);
     }
-    return mem_grow(&c->from->head->budget, &c->series, &c->series_cap, (size_t)series + HEAD_RUN,
+    return mem_grow(service_budget(c->from), &c->series, &c->series_cap, (size_t)series + HEAD_RUN,
                     sizeof *c->series, &c->fault);
 }
 
@@ -517,7 +517,7 @@ static bool reserve(struct copy *c, uint32_t stacks)
                                 .mappings = MIN(have.mappings, stacks),
                                 .frames = MIN(have.frames, stacks),
                                 .stacks = stacks};
-    if (!ids_promise(ids, &s->head->budget, rows, &c->fault)) return false;
+    if (!ids_promise(ids, service_budget(s), rows, &c->fault)) return false;
     ids_forgive(ids, rows);
     mem_touch(ids->slots, ids->size * sizeof *ids->slots);
     return symbols_reserve(&c->to->symbols, &room, &c->fault);
@@ -526,8 +526,8 @@ static bool reserve(struct copy *c, uint32_t stacks)
 static bool copy_begin(struct copy *c, uint32_t stacks)
 {
     struct service_head *s = c->from;
-    buf_init(&c->bytes, &s->head->budget, UINT32_MAX);
-    arena_init(&c->arena, &s->head->budget, SIZE_MAX);
+    buf_init(&c->bytes, service_budget(s), UINT32_MAX);
+    arena_init(&c->arena, service_budget(s), SIZE_MAX);
     c->labels.arena = &c->arena;
     c->to = service_like(s, &c->fault);
     if (!c->to) return false;
@@ -545,7 +545,7 @@ static bool copy_begin(struct copy *c, uint32_t stacks)
 
 static void copy_end(struct copy *c)
 {
-    struct mem_budget *b = &c->from->head->budget;
+    struct mem_budget *b = service_budget(c->from);
     mem_free(b, c->series, c->series_cap * sizeof *c->series);
     mem_free(b, c->shared, c->shared_cap * sizeof(struct payload *));
     mem_free(b, c->entries, c->entry_cap * sizeof *c->entries);

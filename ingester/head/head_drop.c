@@ -120,10 +120,13 @@ struct thinning {
 static bool thin_run(struct thinning *t, struct service_head *s, struct rows_run *run)
 {
     for (; t->series < s->index.series_count && run->left > 0; t->series++) {
+        struct rows *rows = &s->rows[t->series];
+        bool active = rows_is_active(rows);
         run->left--;
         aim(t->what, s, t->series);
-        if (!rows_thin(&s->rows[t->series], &s->head->budget, &t->gap, goes, t->what, run))
-            return false;
+        bool done = rows_thin(rows, service_budget(s), &t->gap, goes, t->what, run);
+        if (active && !rows_is_active(rows)) tenant_sleep(s->owner, 1);
+        if (!done) return false;
     }
     return t->series >= s->index.series_count;
 }
@@ -166,17 +169,16 @@ static size_t thin(struct service_head *s, struct removal *what)
         }
         pthread_rwlock_unlock(&s->lock);
         head_note_run(s->head, length - run.left, began);
-        rows_waste_free(&s->head->budget, run.waste);
+        rows_waste_free(service_budget(s), run.waste);
     }
-    stack_hours_free(&s->head->budget, hours);
+    stack_hours_free(service_budget(s), hours);
     atomic_fetch_sub_explicit(&s->head->rows, rows, memory_order_relaxed);
     return rows;
 }
 
 // ---- services without rows
 
-// Each drop also looks at so many other services of the table, round and round: a push that failed
-// after staging may leave a service without rows, which no cut names.
+// Services that are looked at besides those of a cut, round and round.
 #define SWEPT_BESIDES 64
 
 static void sweep_others(struct head *h, size_t n)
@@ -188,6 +190,11 @@ static void sweep_others(struct head *h, size_t n)
         for (size_t k = 0; k < count; k++)
             service_unref(run[k]);
     }
+}
+
+void head_sweep_some(struct head *h)
+{
+    sweep_others(h, SWEPT_BESIDES);
 }
 
 // Marks the cut for all readers at once: while head.drops is held for writing none is inside.

@@ -65,10 +65,23 @@ static inline void renewal_note(struct renewal *r, uint32_t series)
     }
 }
 
+// A tenant, with what all its services have in common (head_tenants.c).
+struct tenant_head {
+    struct head *head;
+    str name;
+    struct mem_budget budget;       // of all that its services have
+    _Atomic uint64_t active;        // series of its current services that have rows, or will
+    _Atomic uint32_t refs;          // one for each of its services
+    struct service_head *services;  // one of the ring, or NULL; these two under head.lock
+    uint32_t service_count;
+    char text[];
+};
+
 struct service_head {
     struct head *head;
-    str tenant;  // both owned
-    str service;
+    struct tenant_head *owner;            // a reference
+    str tenant;                           // the owner's name
+    str service;                          // owned
     struct service_head *next_of_tenant;  // these two under head.lock
     struct service_head *last_of_tenant;
     _Atomic uint32_t refs;
@@ -135,7 +148,7 @@ struct head {
     uint32_t service_count;
     size_t service_cap;
     struct map by_tenant;
-    struct service_head **tenants;  // one service of each
+    struct tenant_head **tenants;
     uint32_t tenant_count;
     size_t tenant_cap;
     _Atomic uint64_t tables;  // numbers given to tables so far
@@ -157,6 +170,7 @@ struct head {
     _Atomic uint64_t longest_hold;
     _Atomic uint64_t runs;
     _Atomic uint64_t series;
+    _Atomic uint64_t active;  // of all tenants
     _Atomic uint64_t rows;
     _Atomic uint64_t duplicates;
     _Atomic uint64_t capped;
@@ -183,6 +197,12 @@ static inline void service_note_row(struct service_head *s, const struct row *ro
     s->has_loose |= row->attempt > 0;
     s->mixed |= s->placing && row->placing && s->placing != row->placing;
     if (row->placing) s->placing = row->placing;
+}
+
+// The budget of all that the service has.
+static inline struct mem_budget *service_budget(const struct service_head *s)
+{
+    return &s->owner->budget;
 }
 
 // Tells that the rows of the service's tables have new numbers from now on. With its lock.
@@ -263,14 +283,34 @@ static inline bool row_is_there(const struct head_query *q, const struct service
     return !what || !row_is_meant(what, s, series, row);
 }
 
-// ---- the services of a tenant (head_tenants.c), with the lock of the table of services
+// ---- tenants (head_tenants.c); these with the lock of the table of services
 
+// The tenant, made if it is new, with a reference; NULL and *e set on failure. A new one is in the
+// table once it has a service.
+struct tenant_head *tenant_head_ref(struct head *h, str tenant, err *e) MUST_CHECK;
 // One service of the tenant, from which next_of_tenant leads in a circle through all; NULL: none.
 struct service_head *tenant_services(const struct head *h, str tenant);
 bool tenant_add(struct head *h, struct service_head *s, err *e) MUST_CHECK;
 void tenant_remove(struct head *h, struct service_head *s);
-void tenant_replace(struct head *h, struct service_head *from, struct service_head *to);
+void tenant_replace(struct service_head *from, struct service_head *to);
 void tenants_release(struct head *h);
+
+// ---- these without it
+void tenant_head_unref(struct tenant_head *t);
+
+// Sets the share of the tenant (head.h), a part of the head's limit; 0: all of it.
+void tenant_lend(struct tenant_head *t, double share);
+void tenants_lend_all(struct head *h);  // all of it to each, until its next push
+
+// If the tenant has more than its share, says so before e's message. Returns whether it has.
+bool tenant_blame_share(struct head *h, str tenant, err *e);
+
+// A series is active while it has rows, or a batch that is staged brings it some. The owner of the
+// series counts: with the service's lock for writing. most: 0 is no limit.
+uint64_t tenant_active(const struct tenant_head *t);
+bool tenant_wake(struct tenant_head *t, uint64_t n, uint64_t most, err *e) MUST_CHECK;
+void tenant_sleep(struct tenant_head *t, uint64_t n);
+bool tenant_refuse_series(const struct tenant_head *t, uint64_t n, uint64_t most, err *e);
 
 // ---- which services have rows of a cut (head_cuts.c)
 struct cut_service {

@@ -33,7 +33,7 @@ bool marks_room(struct service_head *s, err *e)
         wider.words += 2 * (size_t)wider.t[i].words;
     }
     if (fits) return true;
-    wider.bits = mem_alloc(&s->head->budget, wider.words * sizeof *wider.bits, e);
+    wider.bits = mem_alloc(service_budget(s), wider.words * sizeof *wider.bits, e);
     if (!wider.bits) return false;
     // Only `had` is copied. `brings` is empty, because no thread is between news_begin and
     // news_write: both hold the service's lock, which this has for writing.
@@ -49,7 +49,7 @@ bool marks_room(struct service_head *s, err *e)
 
 void marks_release(struct service_head *s)
 {
-    mem_free(&s->head->budget, s->marks.bits, s->marks.words * sizeof *s->marks.bits);
+    mem_free(service_budget(s), s->marks.bits, s->marks.words * sizeof *s->marks.bits);
     s->marks = (struct marks){0};
 }
 

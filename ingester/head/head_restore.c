@@ -252,7 +252,8 @@ static uint32_t bring_series(struct bringer *x, err *e)
     }
     labels ls = {pairs, n};
     uint32_t before = s->index.series_count;
-    if (!mem_grow(&s->head->budget, &s->rows, &s->rows_cap, (size_t)before + 1, sizeof *s->rows, e))
+    if (!mem_grow(service_budget(s), &s->rows, &s->rows_cap, (size_t)before + 1, sizeof *s->rows,
+                  e))
         return MAP_NONE;
     uint32_t series = index_series(&s->index, ls, labels_fingerprint(ls), e);
     atomic_fetch_add_explicit(&s->head->series, s->index.series_count - before,

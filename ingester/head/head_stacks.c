@@ -36,7 +36,7 @@ void stack_hours_free(struct mem_budget *b, struct stack_hour v[STACK_HOURS])
 
 void stack_hours_release(struct service_head *s)
 {
-    stack_hours_free(&s->head->budget, s->hours);
+    stack_hours_free(service_budget(s), s->hours);
 }
 
 // Adds a stack and its ancestors, up to one that is in the set: the ancestors of that one are too.
@@ -80,7 +80,7 @@ static bool widen(struct stack_mapper *m, struct stack_hour *h, err *e)
 {
     uint64_t stacks =
         (uint64_t)m->service->symbols.t.stack_count + 2 * (uint64_t)m->remap.from->stack_count;
-    return mem_grow(&m->service->head->budget, &h->bits, &h->words, (size_t)(stacks / 64 + 1),
+    return mem_grow(service_budget(m->service), &h->bits, &h->words, (size_t)(stacks / 64 + 1),
                     sizeof *h->bits, e);
 }
 
@@ -93,10 +93,10 @@ static struct stack_hour *find_hour(struct stack_mapper *m, int64_t hour, err *e
         if (h->bits && h->hour == hour) return widen(m, h, e) ? h : NULL;
         if (h->used < oldest->used) oldest = h;
     }
-    hour_release(&s->head->budget, oldest);
+    hour_release(service_budget(s), oldest);
     oldest->hour = hour;
     if (widen(m, oldest, e) && fill(m, oldest, e)) return oldest;
-    hour_release(&s->head->budget, oldest);
+    hour_release(service_budget(s), oldest);
     return NULL;
 }
 

@@ -7,7 +7,8 @@
 //                     the records; memory for them and their ids is taken; the ids are in flight
 //     head_publish    the rows get their cut and are seen by queries, all at once (turn)
 //     head_abandon    instead, if the log refused: rows, room and ids in flight are released.
-//                     Symbols and series stay; head_compact.c removes those that no row uses
+//                     Symbols and series stay, unless the service has no rows at all: then it goes.
+//                     head_compact.c removes those that no row uses
 //
 // Of two batches with the same row (series and id) the second is refused with aborted while the
 // first is in flight. Its caller waits for a turn and stages again: then the row is a duplicate, or
@@ -38,6 +39,7 @@ struct stager {
     struct vector_entry *entries;
     size_t entry_cap;
     struct buf bytes;
+    struct head_terms terms;  // of a log: none
     struct staged *out;
 };
 
@@ -54,8 +56,8 @@ static bool series_of(struct stager *x, uint32_t row, uint32_t *out, err *e)
     if (x->series[row] == 0) {
         uint32_t before = s->index.series_count;
         // Room first: a series in the index has its rows.
-        if (!mem_grow(&s->head->budget, &s->rows, &s->rows_cap, (size_t)before + 1, sizeof *s->rows,
-                      e)) {
+        if (!mem_grow(service_budget(s), &s->rows, &s->rows_cap, (size_t)before + 1,
+                      sizeof *s->rows, e)) {
             return false;
         }
         uint32_t series =
@@ -126,7 +128,7 @@ static bool payload_of(struct stager *x, uint32_t record, struct payload **out, 
     } else {
         x->firsts[record] = x->out->n;
         if (!encode(x, x->batch->records[record].vector, e)) return false;
-        x->payloads[record] = payload_new(&x->service->head->budget, buf_view(&x->bytes), e);
+        x->payloads[record] = payload_new(service_budget(x->service), buf_view(&x->bytes), e);
     }
     *out = x->payloads[record];
     return *out != NULL;
@@ -148,7 +150,7 @@ static bool spans_of(struct stager *x, const struct record *rec, struct row_span
     }
     ok = ok && buf_ok(&all, e);
     if (ok) {
-        *out = row_spans_new(&x->service->head->budget, rec->span_count, (uint32_t)all.n, e);
+        *out = row_spans_new(service_budget(x->service), rec->span_count, (uint32_t)all.n, e);
         ok = *out != NULL;
     }
     for (uint32_t i = 0; ok && i < rec->span_count; i++) {
@@ -169,7 +171,7 @@ static bool notes_of(struct stager *x, const struct record *rec, struct row_note
 {
     *out = NULL;
     if (rec->annotation_count == 0 && !rec->has_first_stream) return true;
-    struct mem_budget *b = &x->service->head->budget;
+    struct mem_budget *b = service_budget(x->service);
     *out = row_notes_new(b, rec->annotations, rec->annotation_count, e);
     if (!*out) return false;
     (*out)->has_first_stream = rec->has_first_stream;
@@ -256,7 +258,7 @@ static uint16_t placing_of(const struct stager *x, const struct record *rec)
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
-    struct mem_budget *b = &x->service->head->budget;
+    struct mem_budget *b = service_budget(x->service);
     uint32_t series = 0;
     if (!series_of(x, rec->series, &series, e)) return false;
     bool staged = ids_has(&x->service->in_flight, series, rec->id);
@@ -289,29 +291,80 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
 
 // ---- room
 
-static void forgive(struct service_head *s, const struct staged *staged, uint32_t n)
+// How many of these series are not active any more.
+static uint32_t forgive(struct service_head *s, const struct staged *staged, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        rows_forgive(&s->rows[staged->rows[i].series], 1);
+    uint32_t asleep = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct rows *rows = &s->rows[staged->rows[i].series];
+        rows_forgive(rows, 1);
+        asleep += !rows_is_active(rows);
+    }
+    return asleep;
 }
 
-static bool promise(struct service_head *s, const struct staged *staged, err *e)
+// Room for the rows one by one; returns for how many there was. *woken: series that are active now.
+static uint32_t promise_rows(struct service_head *s, const struct staged *staged, uint32_t *woken,
+                             err *e)
 {
-    struct mem_budget *b = &s->head->budget;
-    uint32_t done = 0;
-    while (done < staged->n && rows_promise(&s->rows[staged->rows[done].series], b, 1, e))
-        done++;
-    bool ok = done == staged->n && ids_promise(&s->ids, b, staged->n, e);
-    if (ok && ids_promise(&s->in_flight, b, staged->n, e)) return true;
-    if (ok) ids_forgive(&s->ids, staged->n);
-    forgive(s, staged, done);
+    for (uint32_t i = 0; i < staged->n; i++) {
+        struct rows *rows = &s->rows[staged->rows[i].series];
+        bool active = rows_is_active(rows);
+        if (!rows_promise(rows, service_budget(s), 1, e)) return i;
+        *woken += !active;
+    }
+    return staged->n;
+}
+
+static bool promise_ids(struct service_head *s, const struct staged *staged, err *e)
+{
+    struct mem_budget *b = service_budget(s);
+    if (!ids_promise(&s->ids, b, staged->n, e)) return false;
+    if (ids_promise(&s->in_flight, b, staged->n, e)) return true;
+    ids_forgive(&s->ids, staged->n);
     return false;
+}
+
+static bool promise(struct stager *x, err *e)
+{
+    struct service_head *s = x->service;
+    uint32_t woken = 0;
+    uint32_t done = promise_rows(s, x->out, &woken, e);
+    bool ok = done == x->out->n;
+    if (ok && !tenant_wake(s->owner, woken, x->terms.max_series, e)) {
+        x->terms.refusal = HEAD_NO_SERIES;
+        ok = false;
+    } else if (ok && !promise_ids(s, x->out, e)) {
+        tenant_sleep(s->owner, woken);
+        ok = false;
+    }
+    if (!ok) (void)forgive(s, x->out, done);
+    return ok;
+}
+
+// Looks before anything of the batch is in the tables, so that refused pushes do not fill these:
+// would its series be too many? Only near the limit they are looked up.
+static bool may_have_series(struct stager *x, err *e)
+{
+    const struct service_head *s = x->service;
+    const struct batch *b = x->batch;
+    uint64_t most = x->terms.max_series;
+    uint64_t active = tenant_active(s->owner);
+    uint64_t more = 0;
+    if (most == 0 || active + b->series_count <= most) return true;
+    for (uint32_t i = 0; i < b->series_count; i++) {
+        uint32_t series = index_find(&s->index, b->series[i], b->fingerprints[i]);
+        more += series == MAP_NONE || !rows_is_active(&s->rows[series]);
+    }
+    if (more == 0 || active + more <= most) return true;
+    x->terms.refusal = HEAD_NO_SERIES;
+    return tenant_refuse_series(s->owner, active + more, most, e);
 }
 
 static void release_rows(struct service_head *s, const struct staged *staged)
 {
     for (uint32_t i = 0; i < staged->n; i++)
-        row_release(&s->head->budget, &staged->rows[i].row);
+        row_release(service_budget(s), &staged->rows[i].row);
 }
 
 // ---- the steps
@@ -324,7 +377,7 @@ static bool stage(struct stager *x, err *e)
         ok = stage_record(x, i, e) || err_wrap(e, "record %u", i);
     }
     ok = ok && (x->numbers || marks_room(x->service, e));
-    if (ok && promise(x->service, x->out, e)) {
+    if (ok && promise(x, e)) {
         enter(x->service, x->out);
         return true;
     }
@@ -360,33 +413,70 @@ static struct service_head *service_to_fill(struct head *h, str tenant, str serv
     }
 }
 
+static void tell_capped(struct head *h, const struct batch *b, uint64_t capped, uint64_t limit)
+{
+    char name[LOG_QUOTE_MAX];
+    if (!capped) return;
+    atomic_fetch_add_explicit(&h->capped, capped, memory_order_relaxed);
+    log_warn(NULL, "stacks.capped", "service=%s stacks=%" PRIu64 " limit=%" PRIu64,
+             log_quote(name, b->service), capped, limit);
+}
+
+// Gives back a service that has no use any more; without rows it leaves the table. `bare`: so it
+// was when its lock was given up.
+static void let_go(struct service_head *s, bool bare)
+{
+    if (bare) head_sweep(s->head, &s, 1);
+    service_unref(s);
+}
+
+static bool is_bare(const struct service_head *s)
+{
+    return s->row_count == 0 && !s->staging;
+}
+
+// Where the request's own memory was short, the tenant's share is not to blame.
+static enum head_refusal refusal_of(const struct stager *x, struct head *h, str tenant, err *e)
+{
+    err ignored = {0};
+    bool no_room = e->code == ERR_RESOURCE_EXHAUSTED && x->terms.refusal == HEAD_NO_ROOM;
+    if (!no_room || !arena_ok(x->arena, &ignored)) return x->terms.refusal;
+    return tenant_blame_share(h, tenant, e) ? HEAD_NO_SHARE : HEAD_NO_ROOM;
+}
+
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
-                uint64_t max_stacks, struct staged **out, err *e)
+                struct head_terms *terms, struct staged **out, err *e)
 {
     struct stager x;
+    struct head_terms none = {0};
+    if (!terms) terms = &none;
+    terms->refusal = HEAD_NO_ROOM;
     if (!stager_init(&x, a, b, e)) return false;
+    x.terms = *terms;
     x.series = ARENA_ARRAY(a, uint32_t, b->series_count);
     if (!x.series) return arena_ok(a, e);
     x.service = service_to_fill(h, tenant, b->service, e);
-    if (!x.service) return false;
+    if (!x.service) {
+        terms->refusal = refusal_of(&x, h, tenant, e);
+        return false;
+    }
+    tenant_lend(x.service->owner, x.terms.share);
     x.out->service = x.service;
     x.out->run = x.service->marks.run;
     x.placing = head_placing_number(h, b->placing);
-    bool ok = mapper_init(&x.mapper, x.service, a, b, max_stacks, e) && stage(&x, e);
+    bool ok = may_have_series(&x, e) &&
+              mapper_init(&x.mapper, x.service, a, b, x.terms.max_stacks, e) && stage(&x, e);
     mapper_release(&x.mapper);
+    bool bare = is_bare(x.service);
     pthread_rwlock_unlock(&x.service->lock);
     buf_release(&x.bytes);
-    if (x.mapper.capped) {
-        char name[LOG_QUOTE_MAX];
-        atomic_fetch_add_explicit(&h->capped, x.mapper.capped, memory_order_relaxed);
-        log_warn(NULL, "stacks.capped", "service=%s stacks=%" PRIu64 " limit=%" PRIu64,
-                 log_quote(name, b->service), x.mapper.capped, max_stacks);
-    }
+    tell_capped(h, b, x.mapper.capped, x.terms.max_stacks);
     if (ok) {
         *out = x.out;
         return true;
     }
-    service_unref(x.service);
+    terms->refusal = refusal_of(&x, h, tenant, e);
+    let_go(x.service, bare);
     return err_wrap(e, "service %.*s", STR(b->service));
 }
 
@@ -442,7 +532,8 @@ void head_publish(struct staged *s, struct cut *cut)
             added++;
         } else {  // the batch has it twice
             rows_forgive(rows, 1);
-            row_release(&h->budget, &row);
+            if (!rows_is_active(rows)) tenant_sleep(service->owner, 1);
+            row_release(service_budget(service), &row);
         }
     }
     service->row_count += added;
@@ -462,11 +553,12 @@ void head_abandon(struct staged *s)
     struct head *h = service->head;
     pthread_rwlock_wrlock(&service->lock);
     leave(service, s);
-    forgive(service, s, s->n);
+    tenant_sleep(service->owner, forgive(service, s, s->n));
     ids_forgive(&service->ids, s->n);
     release_rows(service, s);
+    bool bare = is_bare(service);
     pthread_rwlock_unlock(&service->lock);
-    service_unref(service);
+    let_go(service, bare);
     s->service = NULL;
     buf_release(&s->logged);
     turn(h);

@@ -170,11 +170,21 @@ static bool pairs_make(struct index *x, labels ls, struct index_pair *pairs, err
     return true;
 }
 
-uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e)
+static uint32_t series_find(const struct index *x, uint64_t hash, labels ls, uint64_t fingerprint)
 {
     struct series_key key = {x, ls, fingerprint};
+    return map_find(&x->by_labels, hash, same_series, &key);
+}
+
+uint32_t index_find(const struct index *x, labels ls, uint64_t fingerprint)
+{
+    return series_find(x, labels_hash(ls), ls, fingerprint);
+}
+
+uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e)
+{
     uint64_t hash = labels_hash(ls);
-    uint32_t row = map_find(&x->by_labels, hash, same_series, &key);
+    uint32_t row = series_find(x, hash, ls, fingerprint);
     if (row != MAP_NONE) return row;
     if (!mem_grow(x->budget, &x->series, &x->series_cap, (size_t)x->series_count + 1,
                   sizeof *x->series, e)) {

@@ -59,6 +59,9 @@ struct index {
 void index_init(struct index *x, struct mem_budget *budget);
 void index_release(struct index *x);
 
+// The number of a series, or MAP_NONE.
+uint32_t index_find(const struct index *x, labels ls, uint64_t fingerprint);
+
 // The number of a series, added if it is new; MAP_NONE with *e set on failure, after which the
 // index answers as before.
 uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e) MUST_CHECK;

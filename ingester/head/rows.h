@@ -185,6 +185,12 @@ static inline size_t rows_count(const struct rows *r)
     return r->n - gap + r->late_n;
 }
 
+// Whether it has rows, or room is promised for some.
+static inline bool rows_is_active(const struct rows *r)
+{
+    return rows_count(r) > 0 || r->promised > 0;
+}
+
 // ---- what rows own
 struct payload *payload_new(struct mem_budget *b, str bytes, err *e) MUST_CHECK;  // one reference
 str payload_view(const struct payload *p);

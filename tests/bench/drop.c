@@ -92,7 +92,7 @@ static void push(struct cut *cut, const struct symbols *symbols, uint64_t first,
                       .record_count = (uint32_t)n,
                       .symbols = symbols->t};
     arena_init(&a, NULL, SIZE_MAX);
-    must(head_stage(head, &a, name_of(tenant, "tenant", number % tenants), &b, 0, &s, &e), &e);
+    must(head_stage(head, &a, name_of(tenant, "tenant", number % tenants), &b, NULL, &s, &e), &e);
     head_publish(s, cut);
     arena_release(&a);
 }

@@ -173,7 +173,7 @@ static void push(unsigned tenant, unsigned service)
                       .record_count = 2,
                       .symbols = s.t};
     arena_init(&a, NULL, SIZE_MAX);
-    must(head_stage(head, &a, str_of(t), &b, 0, &staged, &e), &e);
+    must(head_stage(head, &a, str_of(t), &b, NULL, &staged, &e), &e);
     head_publish(staged, &cut);
     arena_release(&a);
     symbols_release(&s);

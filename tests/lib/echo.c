@@ -27,11 +27,12 @@ static bool echo_names(void *self, struct http_exchange *x, str in, struct buf *
 static bool echo_fail(void *self, struct http_exchange *x, str in, struct buf *out, err *e)
 {
     (void)self;
-    (void)x;
     struct pb_reader r = pb_reader(in);
     pb_put_bytes(out, 1, S("half an answer"));
     if (!pb_next(&r)) return true;
-    return err_set(e, err_code_of(r.bytes.p, r.bytes.n), "100%% \"wrong\"\n\xc3\xa9");
+    str code = r.bytes;
+    x->final = pb_next(&r);  // whatever comes second
+    return err_set(e, err_code_of(code.p, code.n), "100%% \"wrong\"\n\xc3\xa9");
 }
 
 static bool echo_push(void *self, struct http_exchange *x, str in, struct buf *out, err *e)

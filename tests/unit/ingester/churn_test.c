@@ -114,7 +114,7 @@ static void push(struct town *t, unsigned n)
     assert_ok(batch_encode(&b, &a, &out, e));
     struct batch got;
     assert_ok(batch_decode(&a, buf_view(&out), &got, e));
-    assert_ok(head_stage(t->head, &a, tenant, &got, 0, &staged, e));
+    assert_ok(head_stage(t->head, &a, tenant, &got, NULL, &staged, e));
     head_publish(staged, &t->cuts[t->generation % 2]);
     buf_release(&out);
     symbols_release(&none);

@@ -283,7 +283,7 @@ static void put_part(struct world *x, str tenant, str batch, uint32_t part, int6
     buf_init(&bytes, NULL, SIZE_MAX);
     assert_ok(batch_decode(&a, batch, &b, e));
     b.placing = TEST_PLACING;
-    assert_ok(head_stage(head, &a, tenant, &b, 0, &s, e));
+    assert_ok(head_stage(head, &a, tenant, &b, NULL, &s, e));
     head_publish(s, &cut);
     struct head_segment ask = {
         .cut = &cut,

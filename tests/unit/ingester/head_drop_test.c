@@ -63,7 +63,7 @@ static void push_named(struct world *w, struct cut *cut, str tenant, str service
         arena_init(&a, NULL, SIZE_MAX);
         assert_ok(batch_decode(&a, fact_batch(&a, v, n), &b, e));
         b.service = service;
-        assert_ok(head_stage(w->head, &a, tenant, &b, 0, &s, e));
+        assert_ok(head_stage(w->head, &a, tenant, &b, NULL, &s, e));
         head_publish(s, cut);
         arena_release(&a);
     }
@@ -166,7 +166,7 @@ static void without_a_list_all_services_are_visited(void **state)
         struct fact f = one_fact(w);
         arena_init(&a, NULL, SIZE_MAX);
         assert_ok(batch_decode(&a, fact_batch(&a, &f, 1), &b, e));
-        assert_ok(head_stage(w->head, &a, S("late"), &b, 0, &s, e));
+        assert_ok(head_stage(w->head, &a, S("late"), &b, NULL, &s, e));
         mem_fail_at(n % 4 + 1);
         head_publish(s, &w->cuts[1 - n % 2]);
         mem_fail_at(0);
@@ -418,7 +418,7 @@ static void push_rare(struct world *w, struct cut *cut, uint64_t number)
                       .record_count = COUNT(v),
                       .symbols = symbols.t};
     arena_init(&a, NULL, SIZE_MAX);
-    assert_ok(head_stage(w->head, &a, S("t"), &b, 0, &s, e));
+    assert_ok(head_stage(w->head, &a, S("t"), &b, NULL, &s, e));
     head_publish(s, cut);
     arena_release(&a);
     symbols_release(&symbols);

@@ -20,7 +20,7 @@ static void push(struct world *w, const struct fact *f)
     struct staged *s = NULL;
     arena_init(&a, NULL, 1 << 26);
     assert_ok(batch_decode(&a, fact_batch(&a, f, 1), &b, e));
-    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e));
+    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, NULL, &s, e));
     head_publish(s, &w->cut);
     arena_release(&a);
 }

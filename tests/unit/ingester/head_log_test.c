@@ -423,7 +423,7 @@ static void names_come_with_the_first_entry_of_the_log(void **state)
         }
         str bytes = making_end(&m);
         assert_ok(batch_decode(&arenas[i], bytes, &b, e));
-        assert_ok(head_stage(w.in->head, &arenas[i], S("one"), &b, 0, &staged[i], e));
+        assert_ok(head_stage(w.in->head, &arenas[i], S("one"), &b, NULL, &staged[i], e));
         items[i] = (struct wal_item){.count = staged_rows(staged[i]),
                                      .news = head_log_news,
                                      .arg = staged[i]};

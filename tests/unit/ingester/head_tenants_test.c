@@ -20,7 +20,7 @@ static void push(struct head *h, struct cut *into, const char *tenant, const cha
     arena_init(&a, NULL, SIZE_MAX);
     assert_ok(batch_decode(&a, fact_batch(&a, &f, 1), &b, e));
     b.service = str_of(service);
-    assert_ok(head_stage(h, &a, str_of(tenant), &b, 0, &s, e));
+    assert_ok(head_stage(h, &a, str_of(tenant), &b, NULL, &s, e));
     head_publish(s, into);
     arena_release(&a);
 }

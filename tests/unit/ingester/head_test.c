@@ -40,10 +40,11 @@ static bool push_capped(struct head *h, struct cut *c, const struct fact *f, siz
     struct arena a;
     struct batch b;
     struct staged *s = NULL;
+    struct head_terms terms = {.max_stacks = max_stacks};
     arena_init(&a, NULL, 1 << 26);
     str bytes = fact_batch(&a, f, n);
     bool ok = batch_decode(&a, bytes, &b, e) &&
-              head_stage(h, &a, str_of(fact_tenants[f->tenant]), &b, max_stacks, &s, e);
+              head_stage(h, &a, str_of(fact_tenants[f->tenant]), &b, &terms, &s, e);
     if (ok) head_publish(s, c);
     arena_release(&a);
     return ok;
@@ -271,7 +272,7 @@ static void push_rare(struct world *w, struct cut *cut, unsigned number, struct 
     f.service = number % 3;
     arena_init(&s.arena, NULL, 1 << 24);
     assert_ok(batch_decode(&s.arena, rare_batch(&s.arena, number, &f), &b, e));
-    assert_ok(head_stage(w->head, &s.arena, S("one"), &b, 0, &s.staged, e));
+    assert_ok(head_stage(w->head, &s.arena, S("one"), &b, NULL, &s.staged, e));
     if (open) {
         *open = s;
         return;
@@ -380,7 +381,7 @@ static bool stage_one(struct world *w, const struct fact *f, struct two_steps *s
     struct batch b;
     arena_init(&s->arena, NULL, 1 << 24);
     return batch_decode(&s->arena, fact_batch(&s->arena, f, 1), &b, e) &&
-           head_stage(w->head, &s->arena, str_of(fact_tenants[f->tenant]), &b, 0, &s->staged, e);
+           head_stage(w->head, &s->arena, str_of(fact_tenants[f->tenant]), &b, NULL, &s->staged, e);
 }
 
 // Both would be in the log, perhaps in two cuts: so the second waits until the first is published,
@@ -432,7 +433,7 @@ static void what_a_request_has_twice_is_known(void **state)
     assert_ok(stage_one(w, w->facts, &a, e));
     assert_ok(batch_decode(&a.arena, fact_batch(&a.arena, w->facts, 1), &again, e));
     assert_ok(
-        head_stage(w->head, &a.arena, str_of(fact_tenants[w->facts->tenant]), &again, 0, &b, e));
+        head_stage(w->head, &a.arena, str_of(fact_tenants[w->facts->tenant]), &again, NULL, &b, e));
     assert_int_equal(staged_rows(b), 0);
     head_publish(a.staged, &w->cuts[0]);
     head_publish(b, &w->cuts[0]);
@@ -558,7 +559,7 @@ static void a_sibling_is_its_records_vector_times_its_factor(void **state)
     b.records[1].factor = -7;
     b.records[1].vector = (str){0};
     b.records[1].total *= -7;
-    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e));
+    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, NULL, &s, e));
     head_publish(s, &w->cuts[0]);
     arena_release(&a);
     for (size_t i = 0; i < f[1].n; i++)
@@ -650,7 +651,7 @@ static void failed_allocations_leave_the_head_as_it_was(void **state)
             arena_init(&scratch, NULL, 1 << 24);
             assert_ok(batch_decode(&scratch, bytes, &b, e));
             mem_fail_at(n);
-            bool ok = head_stage(w->head, &scratch, S("one"), &b, 0, &s, &fault);
+            bool ok = head_stage(w->head, &scratch, S("one"), &b, NULL, &s, &fault);
             bool fired = mem_fault_fired();
             mem_fail_at(0);
             if (ok) head_publish(s, &w->cuts[0]);

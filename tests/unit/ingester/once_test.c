@@ -29,7 +29,7 @@ static void push(struct world *w, size_t i)
     // A request has records of one placing, with ids and without.
     b.placing = w->placing[i] ? w->placing[i] : 9;
     b.records[0].identified = w->placing[i] > 0;
-    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e));
+    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, NULL, &s, e));
     head_publish(s, &w->cut);
     arena_release(&a);
 }

@@ -32,7 +32,7 @@ static void head_store_fill(struct head_store *s)
         str bytes = rich_batch(&a, &d, &f, 1, &b);
         struct batch decoded;
         assert_ok(batch_decode(&a, bytes, &decoded, e));
-        assert_ok(head_stage(s->head, &a, S("one"), &decoded, 0, &staged, e));
+        assert_ok(head_stage(s->head, &a, S("one"), &decoded, NULL, &staged, e));
         head_publish(staged, &s->cut);
     }
     arena_release(&a);

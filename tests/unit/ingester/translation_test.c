@@ -78,10 +78,11 @@ static bool send(struct world *w, struct cut *c, const struct fact *f, str bytes
     struct arena a;
     struct batch b;
     struct staged *s = NULL;
+    struct head_terms terms = {.max_stacks = max_stacks};
     str tenant = str_of(fact_tenants[f->tenant]);
     arena_init(&a, NULL, 1 << 26);
     assert_true(batch_decode(&a, bytes, &b, e));
-    bool ok = head_stage(w->head, &a, tenant, &b, max_stacks, &s, e);
+    bool ok = head_stage(w->head, &a, tenant, &b, &terms, &s, e);
     if (ok) head_publish(s, c);
     arena_release(&a);
     return ok;
@@ -220,7 +221,7 @@ static void push_rare(struct world *w, unsigned number)
     arena_init(&in, NULL, 1 << 24);
     assert_ok(batch_decode(&in, buf_view(&out), &got, e));
     err fault = {0};
-    if (head_stage(w->head, &in, str_of(fact_tenants[0]), &got, 0, &staged, &fault)) {
+    if (head_stage(w->head, &in, str_of(fact_tenants[0]), &got, NULL, &staged, &fault)) {
         head_publish(staged, &w->cuts[0]);
         l->told = symbols_counts(&l->s.t);
     } else {
@@ -343,7 +344,7 @@ static void bring(struct world *w, struct parts *p, const char *stack)
 static bool give(struct world *w, struct parts *p, err *e)
 {
     struct staged *staged = NULL;
-    bool ok = head_stage(w->head, &p->a, str_of(fact_tenants[0]), &p->b, 0, &staged, e);
+    bool ok = head_stage(w->head, &p->a, str_of(fact_tenants[0]), &p->b, NULL, &staged, e);
     if (ok) head_publish(staged, &w->cuts[0]);
     symbols_release(&p->s);
     arena_release(&p->a);
@@ -465,7 +466,7 @@ static void *push_some(void *arg)
         f->service = 0;
         arena_init(&a, NULL, 1 << 26);
         assert_ok(batch_decode(&a, fact_batch_of(&a, f, 1, &l.s, &l), &b, e));
-        bool ok = head_stage(p->w->head, &a, S("one"), &b, 0, &s, &fault);
+        bool ok = head_stage(p->w->head, &a, S("one"), &b, NULL, &s, &fault);
         if (ok) {
             l.told = symbols_counts(&l.s.t);
         } else {
@@ -473,7 +474,7 @@ static void *push_some(void *arg)
             symbols_release(&l.s);
             fact_lexicon_init(&l, &dice);
             assert_ok(batch_decode(&a, fact_batch(&a, f, 1), &b, e));
-            assert_ok(head_stage(p->w->head, &a, S("one"), &b, 0, &s, e));
+            assert_ok(head_stage(p->w->head, &a, S("one"), &b, NULL, &s, e));
         }
         head_publish(s, &p->w->cuts[0]);
         arena_release(&a);

@@ -114,17 +114,22 @@ static void tenant_request_and_deadline_travel(void **state)
 static void the_other_nodes_error_comes_back(void **state)
 {
     struct pair *p = *state;
-    for (int code = 1; code <= 16; code++) {
+    for (int i = 2; i <= 33; i++) {
+        int code = i / 2;
+        bool final = i % 2;
         char message[64];
         struct buf b = {.p = message, .room = sizeof message, .cap = sizeof message};
         pb_put_bytes(&b, 1, str_of(err_name((enum err_code)code)));
+        if (final) pb_put_bytes(&b, 1, S("final"));
         struct peer_call c;
         str answer = {0};
         err e = {0};
         assert_false(ask(p, "/t.v1.Echo/Fail", buf_view(&b), &c, &answer, &e));
         assert_int_equal(e.code, code);
         assert_string_equal(e.msg, "100% \"wrong\"\n\xc3\xa9");
+        assert_int_equal(peer_is_final(&c), final);
         peer_release(&c);
+        assert_false(peer_is_final(&c));
     }
 }
 
