@@ -6,8 +6,10 @@
 #include "compactor/confirm.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
+#include "manifest/forgotten.h"
 #include "service/process.h"
 #include "sys/clock.h"
+#include "sys/rand.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -238,6 +240,18 @@ static bool step_closed(struct worker *me, struct req *r, struct tenant_work *t,
     return !old || !flushed || erase(w, r, t, e);
 }
 
+// A stream that was forgotten has missed it. The id of the deletion went with the tenant's
+// manifest, unless this process saw it.
+static bool note_end(struct work *w, struct req *r, const struct tenant_work *t, err *e)
+{
+    uint8_t random[10];
+    id128 id = t->closing->by;
+    rand_bytes(random, sizeof random);
+    if (id128_eq(id, (id128){0}))
+        id = ulid_make((uint64_t)(MAX(clock_wall_ns(), 0) / NS_PER_MS), random);
+    return deletion_note_end(w->process->store, r, str_of(t->name), id, NULL, clock_wall_ns(), e);
+}
+
 static bool step_erased(struct worker *me, struct req *r, struct tenant_work *t,
                         const struct manifest_rest *rest, bool *over, err *e)
 {
@@ -249,6 +263,7 @@ static bool step_erased(struct worker *me, struct req *r, struct tenant_work *t,
     int64_t now_ns = clock_boot_ns();
     if (t->closing->empty_boot_ns == 0) t->closing->empty_boot_ns = now_ns;
     if (now_ns - t->closing->empty_boot_ns < grace(w)) return true;
+    if (!note_end(w, r, t, e)) return false;
     FAULT("closing.forget");
     if (!tenants_reopen(w->manifests, r, str_of(t->name), e)) return false;
     log_warn(&r->log, "compactor.tenant_deleted", "action=\"its name may be used again\"");
@@ -279,6 +294,8 @@ static bool step(struct worker *me, struct tenant_work *t, const struct req *ask
                           : step_erased(me, &r, t, &rest, over, e));
     }
     worker_set_req(me, NULL);
+    // Another process may have erased it: v1/tenants/<tenant> is to be asked for anew.
+    if (ok && !noted) tenants_renote(w->manifests, tenant);
     req_release(&r);
     *over |= ok && !noted;
     return ok;

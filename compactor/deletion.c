@@ -8,6 +8,7 @@
 #include "compactor/closing.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
+#include "manifest/forgotten.h"
 #include "service/process.h"
 #include "sys/rand.h"
 
@@ -94,7 +95,7 @@ void deletion_print(const struct manifest_tombstone *t, struct buf *out)
     buf_z(out, "}\n");
 }
 
-static void put_selector(const struct selector *s, struct buf *out)
+void deletion_put_match(const struct selector *s, struct buf *out)
 {
     static const char *const ops[] = {
         [MATCH_EQ] = "=", [MATCH_NEQ] = "!=", [MATCH_RE] = "=~", [MATCH_NRE] = "!~"};
@@ -110,7 +111,7 @@ void deletion_put(const struct hide *h, struct buf *out)
 {
     struct buf text;
     buf_init(&text, NULL, PRINT_MAX);
-    put_selector(&h->selector, &text);
+    deletion_put_match(&h->selector, &text);
     buf_z(out, ",\"match\":");
     json_put_string(out, buf_view(&text));
     buf_release(&text);
@@ -130,7 +131,7 @@ static void log_deletion(const struct req *r, str tenant, const struct manifest_
     f.tenant = tenant;
     ulid_print(t->id, id);
     buf_init(&text, NULL, PRINT_MAX);
-    put_selector(&t->hide.selector, &text);
+    deletion_put_match(&t->hide.selector, &text);
     log_warn(&f, "compactor.deletion",
              "id=%s match=%s from_ns=%" PRId64 " to_ns=%" PRId64 " version=%" PRIu64, id,
              log_quote(quoted, buf_view(&text)), t->hide.from_ns, t->hide.to_ns, t->version);
@@ -193,6 +194,20 @@ bool deletion_begin(struct agenda *a, err *e)
     return true;
 }
 
+// A stream that was forgotten has missed them.
+static bool note_ends(struct work *w, struct req *r, const struct agenda *a, err *e)
+{
+    for (size_t i = 0; i < a->tombstone_count; i++) {
+        const struct manifest_tombstone *t = &a->tombstones[i];
+        for (size_t k = 0; k < a->plan.done_count; k++) {
+            if (id128_eq(a->plan.done[k], t->id) &&
+                !deletion_note_end(w->process->store, r, r->tenant, t->id, t, clock_wall_ns(), e))
+                return false;
+        }
+    }
+    return true;
+}
+
 void deletion_end(struct worker *me, struct tenant_work *t, struct agenda *a)
 {
     struct work *w = me->work;
@@ -206,7 +221,9 @@ void deletion_end(struct worker *me, struct tenant_work *t, struct agenda *a)
     req_init(&r, RANK_DUTY, &w->plans, (size_t)1 << 30, COMMIT_NS);
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
-    bool ok = manifest_commit(w->manifests, &r, str_of(t->name), &c, NULL, &e);
+    bool ok = note_ends(w, &r, a, &e);
+    FAULT("compact.deletion.noted");
+    ok = ok && manifest_commit(w->manifests, &r, str_of(t->name), &c, NULL, &e);
     worker_set_req(me, NULL);
     for (size_t i = 0; ok && i < a->plan.done_count; i++) {
         char id[ULID_TEXT];

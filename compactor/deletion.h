@@ -21,5 +21,8 @@ bool deletion_read(struct http_exchange *x, int64_t now_ns, struct manifest_tomb
 // As JSON: {"id":"...","version":7}
 void deletion_print(const struct manifest_tombstone *t, struct buf *out);
 
+// A selector as people write it.
+void deletion_put_match(const struct selector *s, struct buf *out);
+
 // A hide as fields of a JSON object, with a comma before each.
 void deletion_put(const struct hide *h, struct buf *out);

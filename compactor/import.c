@@ -46,31 +46,17 @@ static void delete_leaves(struct importing *m)
     }
 }
 
-static bool check_hour(struct importing *m, struct import_hour *h, err *e)
-{
-    h->there = manifest_absorbed(m->snapshot.manifest, &h->name);
-    if (h->there || m->again || !manifest_import_expired(m->snapshot.manifest, h->hour))
-        return true;
-    return err_set(e, ERR_FAILED_PRECONDITION,
-                   "profiles of the hour that begins at %" PRId64
-                   " s were imported before, and have expired as single profiles: which of these "
-                   "are there already cannot be known",
-                   slot_start(h->hour, SLOT_HOUR) / NS_PER_S);
-}
-
 static bool make_leaves(struct importing *m, err *e)
 {
     m->rows = m->leaf_bytes = m->hours_there = 0;
     for (size_t i = 0; i < m->hour_count; i++) {
-        if (!check_hour(m, &m->hours[i], e)) return false;
+        if (!import_check(m, &m->hours[i], e)) return false;
     }
     for (size_t i = 0; i < m->hour_count; i++) {
         struct import_hour *h = &m->hours[i];
-        if (h->there) {
-            m->hours_there++;
-            m->rows_there += h->n;
-            continue;
-        }
+        m->hours_there += h->there;
+        m->rows_there += h->n - h->row_count;
+        if (h->there) continue;
         if (!req_alive(m->req, e) || !import_leaf(m, h, e)) return false;
     }
     return true;
@@ -83,9 +69,12 @@ static bool commit(struct importing *m, int64_t begun_ns, int64_t begun_boot_ns,
                                       .needs = m->needs,
                                       .need_count = m->need_count,
                                       .needs_all = true,
+                                      .calm = manifest_version(m->snapshot.manifest) + 1,
                                       .begun_ns = begun_ns,
                                       .begun_boot_ns = begun_boot_ns};
     if (m->dry || m->leaf_count == 0) return true;
+    // A tenant of this name may have been deleted since this process noted it.
+    if (manifest_version(m->snapshot.manifest) == 0) tenants_renote(m->manifests, m->tenant);
     // The note comes first: a tenant that nobody knows is never compacted.
     if (!tenants_note(m->manifests, m->req, m->tenant, e)) return false;
     FAULT("import.commit");
@@ -100,8 +89,17 @@ static bool is_open(struct importing *m, err *e)
 {
     bool closed = false;
     if (!tenants_is_closed(m->manifests, m->req, m->tenant, &closed, e)) return false;
-    return !closed ||
-           err_set(e, ERR_FAILED_PRECONDITION, "tenant %.*s is being deleted", STR(m->tenant));
+    return !closed || err_set(e, ERR_FAILED_PRECONDITION,
+                              "tenant %.*s is being deleted with all that it has: import into it "
+                              "once that has ended; until then `flametree deletions` shows it",
+                              STR(m->tenant));
+}
+
+static bool take_deletions(struct importing *m, err *e)
+{
+    const struct manifest *now = m->snapshot.manifest;
+    return manifest_tombstones(now, &m->attempt, &m->standing, &m->standing_count, e) &&
+           manifest_ended(now, &m->attempt, &m->ended, &m->ended_count, e);
 }
 
 // *again: another writer was first.
@@ -118,7 +116,7 @@ static bool attempt(struct importing *m, bool *again, err *e)
     bool ok = arena_ok(&m->attempt, e) && is_open(m, e) &&
               snapshot_take(m->manifests, m->req, &m->attempt, m->tenant, &m->snapshot, e);
     if (ok) {
-        bool made = make_leaves(m, e);
+        bool made = take_deletions(m, e) && make_leaves(m, e);
         ok = made && commit(m, begun_ns, begun_boot_ns, e);
         // A commit that failed otherwise may have landed: its leaves are left to the sweep.
         if (!ok && (!made || e->code == ERR_ABORTED)) delete_leaves(m);
@@ -231,7 +229,8 @@ bool importer_post(struct importer *of, struct http_exchange *x, err *e)
                           .manifests = of->work->manifests,
                           .memory = &of->memory,
                           .scratch = of->work->scratch,
-                          .days_retention = work_settings(of->work)->days_retention};
+                          .days_retention = work_settings(of->work)->days_retention,
+                          .deletion_stay = work_settings(of->work)->deletion_stay};
     if (!m.manifests)
         return err_set(e, ERR_FAILED_PRECONDITION,
                        "there is no object storage, which imports go to");

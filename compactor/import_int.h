@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // import_int.h - a request of an import, shared by import.c (route, commit), import_take.c (from
-// the body to records), import_cut.c (hours, their order and streams), import_leaf.c (leaves).
+// the body to records), import_cut.c (hours, their order and streams), import_check.c (what is
+// there, and what was deleted), import_leaf.c (leaves).
 #pragma once
 
 #include "compactor/block_merge.h"
@@ -35,7 +36,10 @@ struct import_hour {
     const struct import_row *v;
     size_t n;
     struct segment_name name;
-    bool there;  // the manifest has it
+    // of one attempt
+    bool there;                     // the manifest has it
+    const struct import_row *rows;  // that may be new; the others are there
+    size_t row_count;
 };
 
 struct importing {
@@ -48,6 +52,7 @@ struct importing {
     bool dry;    // nothing is written
     bool again;  // also hours whose rows of an earlier import have expired
     int64_t days_retention;
+    int64_t deletion_stay;
 
     struct arena arena;  // of the whole request
     struct pipeline in;
@@ -64,6 +69,10 @@ struct importing {
     // the leaves of one attempt
     struct arena attempt;
     struct snapshot snapshot;
+    struct manifest_tombstone *standing;  // deletions: those that hide,
+    size_t standing_count;
+    struct manifest_tombstone *ended;  // and those that did
+    size_t ended_count;
     struct manifest_block *leaves;
     size_t leaf_count;
     id128 *needs;
@@ -82,6 +91,10 @@ struct importing {
 
 bool import_take(struct importing *m, str body, const struct limits *l, err *e) MUST_CHECK;
 bool import_cut(struct importing *m, err *e) MUST_CHECK;
+
+// Which rows of an hour may be new, and under which name. Fails with failed_precondition if a
+// deletion hides some of them, and if nobody can know.
+bool import_check(struct importing *m, struct import_hour *h, err *e) MUST_CHECK;
 
 // Makes the leaf of an hour, if there is anything new in it.
 bool import_leaf(struct importing *m, struct import_hour *h, err *e) MUST_CHECK;

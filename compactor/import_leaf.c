@@ -193,14 +193,14 @@ static void sources_release(struct sources *s)
 static bool write_layers(struct importing *m, const struct import_hour *h, struct sources *s,
                          err *e)
 {
-    for (size_t i = 0, end = 0; i < h->n; i = end) {
+    for (size_t i = 0, end = 0; i < h->row_count; i = end) {
         struct block_written written = {0};
         struct scratch *file = &s->files[s->file_count];
-        while (end < h->n && h->v[end].layer == h->v[i].layer)
+        while (end < h->row_count && h->rows[end].layer == h->rows[i].layer)
             end++;
         if (!scratch_init(file, m->scratch, m->memory, e)) return false;
         s->file_count++;  // at once, so that it is closed whatever happens below
-        if (!write_rows(m, h->v + i, end - i, file, &written, e)) return false;
+        if (!write_rows(m, h->rows + i, end - i, file, &written, e)) return false;
         if (!block_source_open(&m->attempt, store_origin(&file->store, m->req), S("(import)"),
                                file->size, &s->v[s->n].block, e)) {
             return false;
@@ -384,8 +384,8 @@ bool import_leaf(struct importing *m, struct import_hour *h, err *e)
 {
     struct sources s = {0};
     uint32_t layers = 1;
-    for (size_t i = 0; i < h->n; i++)
-        layers = MAX(layers, h->v[i].layer + 1);
+    for (size_t i = 0; i < h->row_count; i++)
+        layers = MAX(layers, h->rows[i].layer + 1);
     s.files = ARENA_ARRAY(&m->attempt, struct scratch, layers);
     s.v = ARENA_ARRAY(&m->attempt, struct block_merge_source, layers);
     if (!s.files || !s.v) return arena_fail(&m->attempt, e);

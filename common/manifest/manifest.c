@@ -779,15 +779,3 @@ bool manifest_absorbed_expired(const struct manifest *m, const struct segment_na
         if (at->by >= p->block_count && p->past[at->by - p->block_count].expired) return true;
     return false;
 }
-
-bool manifest_import_expired(const struct manifest *m, int64_t hour)
-{
-    const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, hour));
-    if (!p) return false;
-    // Runs are in order of hours.
-    size_t row = SEARCH(at, 0, p->absorbed_count, p->absorbed[at].run->hour < hour);
-    for (; row < p->absorbed_count && p->absorbed[row].run->hour == hour; row++)
-        if (p->absorbed[row].by >= p->block_count && stream_is_import(p->absorbed[row].run->stream))
-            return true;
-    return false;
-}

@@ -149,19 +149,39 @@ struct manifest_tombstone {
     id128 id;
     struct hide hide;
     int64_t made_ns;
-    uint64_t version;  // which has it first
+    uint64_t version;        // which has it first
+    uint64_t ended_version;  // which does not have it any more; 0: it stands
+    int64_t ended_ns;
 };
 size_t manifest_tombstone_count(const struct manifest *m);
 // All of a version, the arena's.
 bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
                          size_t *n, err *e) MUST_CHECK;
 
+// Deletions that are over, the arena's, in the order of their ends: those of the last 400 days of
+// hours that have rows of imports, the last 256. An import that is made again goes by them.
+bool manifest_ended(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
+                    size_t *n, err *e) MUST_CHECK;
+
 // May the block have profiles that the tombstone hides? A border of a tombstone that is within a
 // millisecond of a parent's lies on it, as that of a range does (querier/plan/levels.c).
 bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifest_block *b);
+
+// ---- imports (names.h)
+// Which leaves absorbed a stream of an import in an hour: none, such that were replaced by nothing
+// (all of its rows were deleted), or one that is live or expired. *generation: the highest of it.
+enum import_state {
+    IMPORT_NEVER,
+    IMPORT_ERASED,
+    IMPORT_HELD
+};
+enum import_state manifest_import_of(const struct manifest *m, int64_t hour, id128 stream,
+                                     uint64_t *generation);
+
 // Are there rows of an import in this hour that no live leaf has any more? Whether another import
-// repeats some of them cannot be known.
-bool manifest_import_expired(const struct manifest *m, int64_t hour);
+// repeats some of them cannot be known, unless they were deleted since: after the highest
+// *generation of those.
+bool manifest_import_expired(const struct manifest *m, int64_t hour, uint64_t *generation);
 
 // Has the tombstone all of these hours, or anything of them, with the same leave?
 bool manifest_hides_all(const struct hide *h, int64_t hour, int64_t hours);
@@ -210,7 +230,9 @@ struct manifest_change {
     size_t forget_count;
     bool close;        // with one tombstone, that of manifest_close: nothing else stays
     bool needs_all;    // the change is aborted if a live leaf that overlaps an added one is not
-                       // among `needs`: another writer made it meanwhile
+                       // among `needs`: another writer made it meanwhile,
+    uint64_t calm;     // or this version or a later one has a new deletion, or one that ended in
+                       // it; 0: no matter
     int64_t begun_ns;  // when the work on it began, by the clock on the wall
     int64_t begun_boot_ns;  // the same by the clock since boot, which nobody sets; 0: not known
     int64_t age_max_ns;     // the change is aborted if its work began longer ago; 0: an hour

@@ -142,6 +142,10 @@ static bool check_inputs(struct work *w, err *e)
             return gone_by_now(w, "needed block", c->needs[i], e);
     if (c->needs_all && !manifest_leaves_check(&w->arena, w->base, c, e))
         return e->code == ERR_ABORTED ? refuse(w, e) : false;
+    if (!tombstones_calm(w->base, c)) {
+        err_set(e, ERR_ABORTED, "a deletion was made or ended since version %" PRIu64, c->calm);
+        return refuse(w, e);
+    }
     // An added block that is live or garbage came with an earlier try of the change, which others
     // have overtaken since. A second landing would bring a replaced block back.
     if (c->add_count && !garbage_ids(w, &thrown, &thrown_count, e)) return false;

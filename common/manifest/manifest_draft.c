@@ -95,7 +95,14 @@ static const struct past_block *past_of(struct work *w, const struct manifest_bl
     if (!expired) left = unclaimed(w, left);
     if (!expired && left.n == 0) return NULL;
     struct past_block *p = ARENA_NEW(&w->arena, struct past_block);
-    if (p) *p = (struct past_block){b->id, expired, w->now_ns, left.v, left.n};
+    if (p) {
+        *p = (struct past_block){.id = b->id,
+                                 .expired = expired,
+                                 .removed_ns = w->now_ns,
+                                 .sources = left.v,
+                                 .source_count = left.n,
+                                 .erased = !expired};
+    }
     return p;
 }
 

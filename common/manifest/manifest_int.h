@@ -6,6 +6,7 @@
 //     manifest_page.c      pages: the same
 //     manifest.c           tenants, the newest version, lookups
 //     manifest_check.c     what a change may be
+//     manifest_imports.c   which imports a version knows
 //     manifest_commit.c    changes
 //     manifest_draft.c     the pages that a change makes anew
 //     manifest_bundle.c    which pages lie in one object, and writing it
@@ -31,7 +32,7 @@
 
 #include <stdlib.h>
 
-#define ROOT_FORMAT 2  // 1: each page is an object of its own
+#define ROOT_FORMAT 3  // 1: each page is an object of its own; 2: no deletions that ended
 #define PAGE_FORMAT 2  // 1: sources one by one
 
 // A change whose work began longer ago is aborted, unless its caller allows more (age_max_ns). What
@@ -65,6 +66,7 @@ struct past_block {
     int64_t removed_ns;
     const struct segment_run *sources;
     size_t source_count;
+    bool erased;  // it was replaced by nothing: no leaf or parent has rows of these sources
 };
 
 // An entry of a page's index of absorbed segments.
@@ -138,6 +140,8 @@ struct manifest {
     size_t garbage_count;
     str *tombstones;  // messages as they are
     size_t tombstone_count;
+    str *ended;  // the same of deletions that are over, in the order of their ends
+    size_t ended_count;
     struct manifest_block *blocks;  // of all pages
     size_t block_count;
     size_t block_room;
@@ -253,6 +257,9 @@ bool tombstones_change(const struct manifest *base, const struct manifest_change
 // Those of the next version, in *root; the arena's.
 bool tombstones_next(struct arena *a, const struct manifest *base, const struct manifest_change *c,
                      struct manifest *root, err *e) MUST_CHECK;
+
+// Has the caller of the change seen all deletions that there are, and all that ended?
+bool tombstones_calm(const struct manifest *base, const struct manifest_change *c);
 
 // failed_precondition: what the change is to delete cannot be deleted. aborted: it expires a leaf
 // that has deleted profiles.

@@ -206,7 +206,9 @@ static bool read_past(struct page *p, const struct reading *r, const Flametree__
     for (size_t i = 0; i < m->n_past; i++) {
         const Flametree__V1__PastBlock *from = m->past[i];
         struct sources sources = {0};
-        struct past_block at = {.expired = from->expired, .removed_ns = from->removed_ns};
+        struct past_block at = {.expired = from->expired,
+                                .removed_ns = from->removed_ns,
+                                .erased = from->erased};
         struct past_block *b = has_expired_only(from) ? &at : &p->past[p->past_count++];
         *b = at;
         if (!message_id(from->id, "id", &b->id, e) ||
@@ -541,6 +543,7 @@ static void print_page(const struct page_draft *d, const struct streams *s, stru
         pb_put_u64_opt(out, 2, p->expired);
         pb_put_fixed64_opt(out, 3, (uint64_t)p->removed_ns);
         put_sources(out, 5, s, p->sources, p->source_count, d->window * DAY_HOURS);
+        pb_put_u64_opt(out, 6, p->erased);
         pb_end(out, mark);
     }
     pb_put_bytes_opt(out, 6, str_make(s->v, s->n * sizeof *s->v));

@@ -13,6 +13,8 @@
 
 #define MATCHERS_MAX   64
 #define TOMBSTONES_MAX 256  // of a tenant
+#define ENDED_MAX      256
+#define ENDED_KEPT     (400 * SLOT_DAY)  // no shorter than streams of imports (manifest_sweep.c)
 #define NEAR_NS        INT64_C(1000000)
 
 static bool wrong(size_t i, const char *what, err *e)
@@ -20,12 +22,14 @@ static bool wrong(size_t i, const char *what, err *e)
     return err_set(e, ERR_DATA_LOSS, "tombstone %zu: %s", i, what);
 }
 
-static bool read_tombstone(struct arena *a, size_t i, const Flametree__V1__Tombstone *from,
-                           struct manifest_tombstone *to, err *e)
+bool tombstone_read(struct arena *a, size_t i, const Flametree__V1__Tombstone *from,
+                    struct manifest_tombstone *to, err *e)
 {
     *to = (struct manifest_tombstone){.hide = {.from_ns = from->from_ns, .to_ns = from->to_ns},
                                       .made_ns = from->made_ns,
-                                      .version = from->version};
+                                      .version = from->version,
+                                      .ended_version = from->ended_version,
+                                      .ended_ns = from->ended_ns};
     if (!message_id(from->id, "id", &to->id, e)) return err_wrap(e, "tombstone %zu", i);
     if (from->n_matchers > MATCHERS_MAX) return wrong(i, "too many matchers", e);
     if (from->from_ns >= from->to_ns) return wrong(i, "its range is empty", e);
@@ -41,23 +45,35 @@ static bool read_tombstone(struct arena *a, size_t i, const Flametree__V1__Tombs
     return arena_ok(a, e);
 }
 
-bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
-                         size_t *n, err *e)
+static bool read_all(const str *v, size_t count, struct arena *a, struct manifest_tombstone **out,
+                     size_t *n, err *e)
 {
     *n = 0;
-    *out = ARENA_ARRAY(a, struct manifest_tombstone, m->tombstone_count + 1);
+    *out = ARENA_ARRAY(a, struct manifest_tombstone, count + 1);
     if (!*out) return arena_fail(a, e);
-    for (size_t i = 0; i < m->tombstone_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct arena scratch;
-        arena_init(&scratch, a->budget, message_scratch(m->tombstones[i]));
+        arena_init(&scratch, a->budget, message_scratch(v[i]));
         ProtobufCMessage *x =
-            message_unpack(&scratch, &flametree__v1__tombstone__descriptor, m->tombstones[i], e);
-        bool ok = x && read_tombstone(a, i, (const Flametree__V1__Tombstone *)x, &(*out)[i], e);
+            message_unpack(&scratch, &flametree__v1__tombstone__descriptor, v[i], e);
+        bool ok = x && tombstone_read(a, i, (const Flametree__V1__Tombstone *)x, &(*out)[i], e);
         arena_release(&scratch);
         if (!ok) return false;
         *n = i + 1;
     }
     return true;
+}
+
+bool manifest_tombstones(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
+                         size_t *n, err *e)
+{
+    return read_all(m->tombstones, m->tombstone_count, a, out, n, e);
+}
+
+bool manifest_ended(const struct manifest *m, struct arena *a, struct manifest_tombstone **out,
+                    size_t *n, err *e)
+{
+    return read_all(m->ended, m->ended_count, a, out, n, e);
 }
 
 size_t manifest_tombstone_count(const struct manifest *m)
@@ -158,8 +174,30 @@ bool tombstones_change(const struct manifest *base, const struct manifest_change
     return c->bury_count > 0;
 }
 
-static void print_tombstone(const struct manifest_tombstone *t, int64_t made_ns, uint64_t version,
-                            struct buf *out)
+// A number of a tombstone's message; 0: it has none.
+static uint64_t number_of(str message, uint32_t field)
+{
+    uint64_t v = 0;
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r)) {
+        if (r.field == field && r.type != PB_BYTES) v = r.number;
+    }
+    return v;
+}
+
+bool tombstones_calm(const struct manifest *base, const struct manifest_change *c)
+{
+    for (size_t i = 0; c->calm && i < base->tombstone_count; i++) {
+        if (number_of(base->tombstones[i], 6) >= c->calm) return false;
+    }
+    for (size_t i = 0; c->calm && i < base->ended_count; i++) {
+        if (number_of(base->ended[i], 7) >= c->calm) return false;
+    }
+    return true;
+}
+
+void tombstone_print(const struct manifest_tombstone *t, int64_t made_ns, uint64_t version,
+                     struct buf *out)
 {
     pb_put_bytes(out, 1, id_bytes(&t->id));
     for (size_t i = 0; i < t->hide.selector.n; i++) {
@@ -174,6 +212,66 @@ static void print_tombstone(const struct manifest_tombstone *t, int64_t made_ns,
     pb_put_fixed64_opt(out, 4, (uint64_t)t->hide.to_ns);
     pb_put_fixed64_opt(out, 5, (uint64_t)made_ns);
     pb_put_u64_opt(out, 6, version);
+}
+
+// ---- those that are over
+
+// Has an hour that the tombstone has something of rows of imports, live or expired?
+static bool has_imports(const struct manifest *m, str message)
+{
+    int64_t from_ns = (int64_t)number_of(message, 3);
+    int64_t to_ns = (int64_t)number_of(message, 4);
+    const struct hide h = {.from_ns = from_ns, .to_ns = to_ns};
+    for (size_t i = 0; i < m->page_count; i++) {
+        const struct page *p = m->pages[i];
+        for (size_t k = 0; m->refs_of[i].kind == BLOCK_RAW && k < p->absorbed_count; k++) {
+            const struct segment_run *r = p->absorbed[k].run;
+            if (stream_is_import(r->stream) &&
+                hide_meets(&h, slot_start(r->hour, SLOT_HOUR), slot_start(r->hour + 1, SLOT_HOUR)))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool add_ended(struct arena *a, const struct manifest *base, struct manifest *root,
+                      str message, err *e)
+{
+    struct buf b;
+    if (!has_imports(base, message)) return true;
+    buf_init(&b, a->budget, (size_t)1 << 20);
+    buf_str(&b, message);
+    pb_put_u64_opt(&b, 7, root->version);
+    pb_put_fixed64_opt(&b, 8, (uint64_t)root->made_ns);
+    bool ok = buf_ok(&b, e);
+    if (ok) root->ended[root->ended_count++] = arena_str(a, buf_view(&b));
+    buf_release(&b);
+    return ok;
+}
+
+// Those of the version before, but for old ones, and what ends now. Of a tenant that is closed
+// nothing is imported again: its manifest goes.
+static bool ended_next(struct arena *a, const struct manifest *base,
+                       const struct manifest_change *c, struct manifest *root, err *e)
+{
+    root->ended = ARENA_ARRAY(a, str, base->ended_count + base->tombstone_count + 1);
+    root->ended_count = 0;
+    if (!root->ended) return arena_fail(a, e);
+    for (size_t i = 0; !c->close && i < base->ended_count; i++) {
+        int64_t age = root->made_ns - (int64_t)number_of(base->ended[i], 8);
+        if (age < ENDED_KEPT) root->ended[root->ended_count++] = base->ended[i];
+    }
+    for (size_t i = 0; !c->close && c->forget_count && i < base->tombstone_count; i++) {
+        id128 id;
+        if (id_of(base->tombstones[i], &id) && is_among(c->forget, c->forget_count, id) &&
+            !add_ended(a, base, root, base->tombstones[i], e))
+            return false;
+    }
+    if (root->ended_count > ENDED_MAX) {  // the oldest go
+        root->ended += root->ended_count - ENDED_MAX;
+        root->ended_count = ENDED_MAX;
+    }
+    return true;
 }
 
 bool tombstones_next(struct arena *a, const struct manifest *base, const struct manifest_change *c,
@@ -192,13 +290,13 @@ bool tombstones_next(struct arena *a, const struct manifest *base, const struct 
     for (size_t i = 0; i < c->bury_count; i++) {
         struct buf b;
         buf_init(&b, a->budget, (size_t)1 << 20);
-        print_tombstone(&c->bury[i], root->made_ns, root->version, &b);
+        tombstone_print(&c->bury[i], root->made_ns, root->version, &b);
         bool ok = buf_ok(&b, e);
         if (ok) root->tombstones[root->tombstone_count++] = arena_str(a, buf_view(&b));
         buf_release(&b);
         if (!ok) return false;
     }
-    return arena_ok(a, e);
+    return ended_next(a, base, c, root, e) && arena_ok(a, e);
 }
 
 // Does the tombstone cut a day of which an expired leaf is in a window of the parent? Sums of such

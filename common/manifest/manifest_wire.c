@@ -290,20 +290,27 @@ static bool read_garbage(struct manifest *m, const Flametree__V1__Root *from, er
     return arena_ok(&m->arena, e);
 }
 
-static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from, err *e)
+static bool read_tombstones(struct manifest *m, Flametree__V1__Tombstone *const *from, size_t count,
+                            str **out, err *e)
 {
-    m->tombstones = ARENA_ARRAY(&m->arena, str, from->n_tombstones);
-    if (!m->tombstones) return arena_fail(&m->arena, e);
-    for (size_t i = 0; i < from->n_tombstones; i++) {
-        size_t n = flametree__v1__tombstone__get_packed_size(from->tombstones[i]);
-        // As bytes: this program makes none, and hands on those of a newer one as they are.
+    *out = ARENA_ARRAY(&m->arena, str, count);
+    if (!*out) return arena_fail(&m->arena, e);
+    for (size_t i = 0; i < count; i++) {
+        size_t n = flametree__v1__tombstone__get_packed_size(from[i]);
+        // As bytes: those of a newer program are handed on as they are.
         uint8_t *bytes = arena_new(&m->arena, n);
         if (!bytes) return arena_fail(&m->arena, e);
-        m->tombstones[i] =
-            str_make(bytes, flametree__v1__tombstone__pack(from->tombstones[i], bytes));
+        (*out)[i] = str_make(bytes, flametree__v1__tombstone__pack(from[i], bytes));
     }
-    m->tombstone_count = from->n_tombstones;
     return true;
+}
+
+static bool read_deletions(struct manifest *m, const Flametree__V1__Root *from, err *e)
+{
+    m->tombstone_count = from->n_tombstones;
+    m->ended_count = from->n_ended;
+    return read_tombstones(m, from->tombstones, from->n_tombstones, &m->tombstones, e) &&
+           read_tombstones(m, from->ended, from->n_ended, &m->ended, e);
 }
 
 #define CHECK_FIELD 10
@@ -320,16 +327,23 @@ static bool check_root(const Flametree__V1__Root *from, str bytes, err *e)
                    from->check, hash);
 }
 
+static size_t tombstones_room(Flametree__V1__Tombstone *const *v, size_t n)
+{
+    size_t room = message_room(n * sizeof(str));
+    for (size_t i = 0; i < n; i++)
+        room += message_room(flametree__v1__tombstone__get_packed_size(v[i]));
+    return room;
+}
+
 static size_t root_room(const Flametree__V1__Root *from)
 {
     size_t room = message_room(from->n_pages * sizeof(struct page_ref)) +
                   message_room(from->n_pages * sizeof(struct page *)) +
                   message_room(from->n_garbage * sizeof(struct garbage)) +
-                  message_room(from->n_tombstones * sizeof(str));
+                  tombstones_room(from->tombstones, from->n_tombstones) +
+                  tombstones_room(from->ended, from->n_ended);
     for (size_t i = 0; i < from->n_garbage; i++)
         room += message_room(pb_text(from->garbage[i]->name).n + 1);
-    for (size_t i = 0; i < from->n_tombstones; i++)
-        room += message_room(flametree__v1__tombstone__get_packed_size(from->tombstones[i]));
     return room;
 }
 
@@ -351,7 +365,7 @@ static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err 
         return err_set(e, ERR_DATA_LOSS, "parent_hash of version 1 is %016" PRIx64, m->parent_hash);
     if (!arena_spare(&m->arena, root_room(from))) return arena_fail(&m->arena, e);
     arena_use_spare(&m->arena);
-    return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e) &&
+    return read_refs(m, from, e) && read_garbage(m, from, e) && read_deletions(m, from, e) &&
            check_root(from, bytes, e);
 }
 
@@ -388,11 +402,13 @@ static bool is_alone(const struct page_ref *p)
     return p->object_bytes == p->bytes;
 }
 
-// 1 where that is enough: programs that know no other read it too.
+// The lowest that is enough: programs that know no higher one read it too. One that does not know
+// of deletions that ended would lose them with its next commit.
 static uint64_t format_of(const struct manifest *m)
 {
+    if (m->ended_count) return ROOT_FORMAT;
     for (size_t i = 0; i < m->page_count; i++)
-        if (!is_alone(&m->refs_of[i])) return ROOT_FORMAT;
+        if (!is_alone(&m->refs_of[i])) return 2;
     return 1;
 }
 
@@ -428,6 +444,8 @@ void root_print(const struct manifest *m, struct buf *out)
     }
     for (size_t i = 0; i < m->tombstone_count; i++)
         pb_put_bytes(out, 9, m->tombstones[i]);
+    for (size_t i = 0; i < m->ended_count; i++)
+        pb_put_bytes(out, 11, m->ended[i]);
     // Last, so that it is a hash of all bytes before it (check_root).
     str bytes = buf_view(out);
     pb_put_fixed64_opt(out, CHECK_FIELD, hash_str(str_slice(bytes, begin, bytes.n)));

@@ -26,6 +26,12 @@ size_t message_scratch(str bytes);
 // need (arena_spare), so that a page of 40 leaves has no slack.
 size_t message_room(size_t n);
 
+// Field by field; `i` is for messages.
+bool tombstone_read(struct arena *a, size_t i, const Flametree__V1__Tombstone *from,
+                    struct manifest_tombstone *to, err *e) MUST_CHECK;
+void tombstone_print(const struct manifest_tombstone *t, int64_t made_ns, uint64_t version,
+                     struct buf *out);
+
 str id_bytes(const id128 *id);
 // A block's name; `prefix` is name_of_tenant.
 str block_name_behind(struct arena *a, str prefix, const struct manifest_block *b);

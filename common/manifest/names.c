@@ -203,6 +203,33 @@ str name_stream(struct arena *a, id128 stream)
     return arena_printf(a, "v1/streams/%s", text);
 }
 
+str name_all_forgotten(void)
+{
+    return S("v1/forgotten/");
+}
+
+str name_all_deleted(void)
+{
+    return S("v1/deleted/");
+}
+
+static str named_below(struct arena *a, str prefix, id128 id)
+{
+    char text[ULID_TEXT];
+    ulid_print(id, text);
+    return arena_printf(a, "%.*s%s", STR(prefix), text);
+}
+
+str name_forgotten(struct arena *a, id128 stream)
+{
+    return named_below(a, name_all_forgotten(), stream);
+}
+
+str name_deleted(struct arena *a, id128 deletion)
+{
+    return named_below(a, name_all_deleted(), deletion);
+}
+
 // ---- former programs
 
 #define NODE_PLAIN_MAX 200

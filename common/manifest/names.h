@@ -6,6 +6,8 @@
 //     v1/tenants/<tenant>                                         this tenant has data
 //     v1/closed/<tenant>                                          this tenant is being deleted
 //     v1/streams/<stream>                                         registered streams (stream.h)
+//     v1/forgotten/<stream>                                       streams given up (forgotten.h)
+//     v1/deleted/<ulid>                                           deletions that these missed
 //     v1/log/<stream>/<number>                                    logs of ingesters that have them
 //     v1/damaged/<stream>/<number>                                kept of damaged ones
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
@@ -40,6 +42,10 @@ int segment_name_cmp(const struct segment_name *a, const struct segment_name *b)
 // Rows that were imported come in no segment. The leaf that holds them names a stream of its own
 // for each piece of an import, which no process has: its time is the last that a ULID can have, and
 // its 80 bits are a hash of the rows' ids. So the same piece is absorbed once, as a segment is.
+//
+// Its cut is a *generation*: the version of the manifest in which the last deletion that had
+// something of the hour was over, 0 if there was none. So what is imported again after it was
+// deleted has a name of its own, and the name of what was deleted is never used again.
 #define STREAM_IMPORT_HASH 10
 id128 stream_of_import(const uint8_t hash[STREAM_IMPORT_HASH]);
 bool stream_is_import(id128 stream);
@@ -67,6 +73,12 @@ str name_page(struct arena *a, str tenant, id128 id);
 // Registered streams.
 str name_streams(void);  // prefix
 str name_stream(struct arena *a, id128 stream);
+
+// Streams that a person gave up, and deletions that ended since (forgotten.h).
+str name_all_forgotten(void);  // prefix
+str name_forgotten(struct arena *a, id128 stream);
+str name_all_deleted(void);  // prefix
+str name_deleted(struct arena *a, id128 deletion);
 
 // Objects of an ingester that earlier versions of the program made (streams_clear_former). If its
 // id could not be a part of a name, they are under "~" and 16 hex digits of the hash of the id.

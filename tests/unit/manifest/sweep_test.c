@@ -371,6 +371,7 @@ static void sources_are_forgotten_once_their_segments_are_gone(void **state)
 static void imports_are_remembered_for_400_days(void **state)
 {
     struct bench b;
+    uint64_t generation = 0;
     (void)state;
     bench_begin(&b);
     const uint8_t hash[STREAM_IMPORT_HASH] = {1, 2, 3};
@@ -384,7 +385,7 @@ static void imports_are_remembered_for_400_days(void **state)
     struct manifest *m = bench_newest(&b);
     assert_true(manifest_absorbed(m, &s[0]));
     assert_false(manifest_absorbed(m, &s[1]));
-    assert_false(manifest_import_expired(m, BENCH_HOUR));
+    assert_false(manifest_import_expired(m, BENCH_HOUR, &generation));
     manifest_unref(m);
 
     // It expires, and is remembered still: the same import again is refused.
@@ -394,9 +395,9 @@ static void imports_are_remembered_for_400_days(void **state)
     (void)sweep(&b);
     m = bench_newest(&b);
     assert_true(manifest_absorbed(m, &s[0]));
-    assert_true(manifest_import_expired(m, BENCH_HOUR));
-    assert_false(manifest_import_expired(m, BENCH_HOUR - 1));
-    assert_false(manifest_import_expired(m, BENCH_HOUR + 1));
+    assert_true(manifest_import_expired(m, BENCH_HOUR, &generation));
+    assert_false(manifest_import_expired(m, BENCH_HOUR - 1, &generation));
+    assert_false(manifest_import_expired(m, BENCH_HOUR + 1, &generation));
     manifest_unref(m);
     struct manifest_block again = bench_leaf(BENCH_HOUR, bench_id(2), s, 1);
     err fault = {0};
@@ -407,7 +408,7 @@ static void imports_are_remembered_for_400_days(void **state)
     (void)sweep(&b);
     m = bench_newest(&b);
     assert_false(manifest_absorbed(m, &s[0]));
-    assert_false(manifest_import_expired(m, BENCH_HOUR));
+    assert_false(manifest_import_expired(m, BENCH_HOUR, &generation));
     manifest_unref(m);
     bench_end(&b);
 }

@@ -276,6 +276,180 @@ static void there_are_not_too_many(void **state)
     bench_end(&b);
 }
 
+// ---- deletions that ended, for imports
+
+static struct segment_name import_piece(int64_t hour, uint8_t piece, uint64_t generation)
+{
+    const uint8_t hash[STREAM_IMPORT_HASH] = {piece};
+    return (struct segment_name){hour, stream_of_import(hash), generation, 0};
+}
+
+static void end_tombstone(struct bench *b, id128 id)
+{
+    const struct manifest_change over = {.forget = &id,
+                                         .forget_count = 1,
+                                         .begun_ns = bench_wall()};
+    assert_ok(bench_commit(b, &over, e));
+}
+
+static size_t ended(struct bench *b, struct manifest_tombstone **v)
+{
+    size_t n = 0;
+    struct manifest *m = bench_newest(b);
+    assert_ok(manifest_ended(m, &b->arena, v, &n, e));
+    manifest_unref(m);
+    return n;
+}
+
+// The format of the newest root: its first field.
+static int format_of_newest(struct bench *b)
+{
+    struct manifest *m = bench_newest(b);
+    str name = name_root(&b->arena, manifest_tenant(m), manifest_version(m));
+    manifest_unref(m);
+    str bytes = memstore_bytes(b->store, name.p);
+    assert_int_equal(bytes.p[0], 1 << 3);
+    return bytes.p[1];
+}
+
+static void what_ended_is_remembered_where_rows_were_imported(void **state)
+{
+    struct bench b;
+    struct manifest_tombstone *v = NULL;
+    struct segment_name piece = import_piece(BENCH_HOUR, 1, 0);
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), &piece, 1);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    int64_t start = BENCH_HOUR * BENCH_HOURS;
+    const struct manifest_tombstone none = tombstone(&b, 11, "{}", -1, start);
+    const struct manifest_tombstone some = tombstone(&b, 12, "{pod=~\"a|b\"}", start, start + 1);
+    assert_ok(bury(&b, &none, e));
+    assert_ok(bury(&b, &some, e));
+    end_tombstone(&b, none.id);
+    assert_int_equal(ended(&b, &v), 0);
+    assert_in_range(format_of_newest(&b), 1, 2);
+    end_tombstone(&b, some.id);
+    assert_int_equal(ended(&b, &v), 1);
+    assert_int_equal(format_of_newest(&b), 3);
+    assert_true(id128_eq(v->id, some.id) && v->version == 3 && v->ended_version == 5);
+    assert_int_equal(v->ended_ns, bench_wall());
+    assert_int_equal(v->hide.from_ns, start);
+    assert_true(str_is(v->hide.selector.v[0].value, "a|b"));
+    // Other changes hand it on, and the leaf may go.
+    const struct manifest_change go = {.expire = &leaf.id,
+                                       .expire_count = 1,
+                                       .begun_ns = bench_wall()};
+    assert_ok(bench_commit(&b, &go, e));
+    assert_int_equal(ended(&b, &v), 1);
+    // Of a tenant that is closed nothing is left.
+    struct manifest_tombstone closed;
+    assert_ok(manifest_close(b.ms, &b.r, TENANT, &closed, e));
+    assert_int_equal(ended(&b, &v), 0);
+    bench_end(&b);
+}
+
+static void the_last_256_of_400_days_are_remembered(void **state)
+{
+    struct bench b;
+    struct manifest_tombstone *v = NULL;
+    struct segment_name piece = import_piece(BENCH_HOUR, 1, 0);
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), &piece, 1);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    for (uint32_t i = 0; i < 258; i++) {
+        const struct manifest_tombstone t = tombstone(&b, 1000 + i, "{}", -1, BENCH_START);
+        assert_ok(bury(&b, &t, e));
+        end_tombstone(&b, t.id);
+    }
+    assert_int_equal(ended(&b, &v), 256);
+    assert_true(id128_eq(v[0].id, bench_id(1002)) && id128_eq(v[255].id, bench_id(1257)));
+    bench_now += 399 * 24 * BENCH_HOURS;
+    const struct manifest_tombstone t = tombstone(&b, 2000, "{}", -1, BENCH_START);
+    assert_ok(bury(&b, &t, e));
+    assert_int_equal(ended(&b, &v), 256);
+    bench_now += 24 * BENCH_HOURS;
+    end_tombstone(&b, t.id);
+    assert_int_equal(ended(&b, &v), 1);
+    bench_end(&b);
+}
+
+static void a_change_may_ask_for_calm(void **state)
+{
+    struct bench b;
+    err fault = {0};
+    struct segment_name piece = import_piece(BENCH_HOUR, 1, 0);
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), &piece, 1);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    const struct manifest_tombstone t = tombstone(&b, 11, "{}", -1, BENCH_START);
+    assert_ok(bury(&b, &t, e));  // version 2
+    struct segment_name more = import_piece(BENCH_HOUR, 2, 0);
+    struct manifest_block other = bench_leaf(BENCH_HOUR, bench_id(2), &more, 1);
+    struct manifest_change c = {.add = &other, .add_count = 1, .begun_ns = bench_wall()};
+    c.calm = 2;
+    assert_false(bench_commit(&b, &c, &fault));
+    assert_int_equal(fault.code, ERR_ABORTED);
+    end_tombstone(&b, t.id);  // version 3: it is not there any more, but it was
+    assert_false(bench_commit(&b, &c, &fault));
+    c.calm = 3;
+    assert_false(bench_commit(&b, &c, &fault));
+    c.calm = 4;
+    assert_ok(bench_commit(&b, &c, e));
+    bench_end(&b);
+}
+
+static void an_import_is_known_by_its_stream_and_generation(void **state)
+{
+    struct bench b;
+    uint64_t generation = 9;
+    struct segment_name s[3] = {import_piece(BENCH_HOUR, 1, 0), import_piece(BENCH_HOUR, 1, 7),
+                                import_piece(BENCH_HOUR, 2, 5)};
+    (void)state;
+    bench_begin(&b);
+    struct manifest *m = bench_newest(&b);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR, s->stream, &generation), IMPORT_NEVER);
+    assert_int_equal(generation, 0);
+    manifest_unref(m);
+    struct manifest_block one = bench_leaf(BENCH_HOUR, bench_id(1), s, 1);
+    struct manifest_block two = bench_leaf(BENCH_HOUR, bench_id(2), s + 1, 1);
+    assert_ok(bench_add(&b, &one, 1, e));
+    struct manifest_block three = bench_leaf(BENCH_HOUR, bench_id(3), s + 2, 1);
+    assert_ok(bench_add(&b, &two, 1, e));
+    assert_ok(bench_add(&b, &three, 1, e));
+    m = bench_newest(&b);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR, s->stream, &generation), IMPORT_HELD);
+    assert_int_equal(generation, 7);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR + 1, s->stream, &generation), IMPORT_NEVER);
+    assert_false(manifest_import_expired(m, BENCH_HOUR, &generation));
+    manifest_unref(m);
+    // Two leaves go because all of their rows were deleted, the other one in its time.
+    const id128 both[] = {two.id, three.id};
+    const struct manifest_change gone = {.remove = both,
+                                         .remove_count = 2,
+                                         .begun_ns = bench_wall()};
+    assert_ok(bench_commit(&b, &gone, e));
+    m = bench_newest(&b);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR, s->stream, &generation), IMPORT_HELD);
+    assert_int_equal(generation, 7);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR, s[2].stream, &generation), IMPORT_ERASED);
+    assert_int_equal(generation, 5);
+    assert_false(manifest_import_expired(m, BENCH_HOUR, &generation));
+    manifest_unref(m);
+    const struct manifest_change old = {.expire = &one.id,
+                                        .expire_count = 1,
+                                        .begun_ns = bench_wall()};
+    assert_ok(bench_commit(&b, &old, e));
+    m = bench_newest(&b);
+    assert_int_equal(manifest_import_of(m, BENCH_HOUR, s->stream, &generation), IMPORT_HELD);
+    assert_true(manifest_import_expired(m, BENCH_HOUR, &generation));
+    assert_int_equal(generation, 0);
+    manifest_unref(m);
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +461,10 @@ int main(void)
         cmocka_unit_test(a_leaf_of_a_day_that_is_deleted_whole_expires),
         cmocka_unit_test(a_day_whose_leaf_expired_is_deleted_whole_or_not_at_all),
         cmocka_unit_test(there_are_not_too_many),
+        cmocka_unit_test(what_ended_is_remembered_where_rows_were_imported),
+        cmocka_unit_test(the_last_256_of_400_days_are_remembered),
+        cmocka_unit_test(a_change_may_ask_for_calm),
+        cmocka_unit_test(an_import_is_known_by_its_stream_and_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
