@@ -10,6 +10,7 @@
 //
 // All changes of ingester.phase are made here.
 #include "base/fault.h"
+#include "ingester/aside.h"
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -32,8 +33,9 @@ static void set_phase(struct ingester *in, enum ingester_phase phase, const err 
     static const bool allowed[][4] = {
         [INGESTER_REPLAYING] =
             {[INGESTER_READY] = true, [INGESTER_REOPENING] = true, [INGESTER_FAILED] = true},
-        [INGESTER_READY] = {[INGESTER_REOPENING] = true},
-        [INGESTER_REOPENING] = {[INGESTER_READY] = true, [INGESTER_REOPENING] = true},
+        [INGESTER_READY] = {[INGESTER_REOPENING] = true, [INGESTER_FAILED] = true},
+        [INGESTER_REOPENING] =
+            {[INGESTER_READY] = true, [INGESTER_REOPENING] = true, [INGESTER_FAILED] = true},
         [INGESTER_FAILED] = {false},
     };
     assert(phase != INGESTER_FAILED || fault);
@@ -270,8 +272,35 @@ static void recall(struct ingester *in)
     const char *missing = NULL;
     if (!flush_recall(in->flush)) missing = "a file of ids could not be read";
     if (wal_damaged(in->wal, damaged) > 0) missing = "a part of the log is lost";
+    if (in->set_aside) missing = "a part of the log was forgotten, and set aside";
     if (wal_was_taken_over(in->wal)) missing = "another node has taken over a stream of this one";
     known_ids_read(&in->known_ids, missing);
+}
+
+// A stream of this process was given up while nobody reached it (streams.c). Deletions do not wait
+// for it any more, so nothing of it may be answered or flushed; a start sets its log aside.
+static void end_forgotten(struct ingester *in)
+{
+    err e = {0};
+    err_set(
+        &e, ERR_FAILED_PRECONDITION,
+        "a stream of this ingester was forgotten while it ran (`flametree stream forget`): stop "
+        "and start this process, which sets the log of that stream aside");
+    log_error(NULL, "stream.was_forgotten", "do=\"%s\"", "restart this ingester");
+    set_phase(in, INGESTER_FAILED, &e);
+}
+
+// Streams that were forgotten leave the log before anything of it is read, or registered.
+static bool read_log(struct ingester *in, err *e)
+{
+    bool any = false;
+    if (!atomic_load(&in->sorted)) {
+        if (!aside_sort(in, &any, e)) return false;
+        in->set_aside |= any;
+        atomic_store(&in->sorted, true);
+        streams_wake(in->streams);
+    }
+    return replay_run(in, e);
 }
 
 void *duty_main(void *arg)
@@ -280,13 +309,13 @@ void *duty_main(void *arg)
     unsigned tries = 0;
     err e = {0};
     char text[LOG_QUOTE_MAX];
-    bool read = replay_run(in, &e);
+    bool read = read_log(in, &e);
     // Memory may become free and a disk may come back. Entries that were read before the failure
     // come again, and their ids are known.
     while (!read && is_passing(&e) && !duty_is_over(in)) {
         log_warn(NULL, "log.replay_again", "fault=%s", log_quote(text, str_of(e.msg)));
         wait(in);
-        read = replay_run(in, &e);
+        read = read_log(in, &e);
     }
     if (!read && !duty_is_over(in)) {
         log_error(NULL, "log.unreadable", "fault=%s", log_quote(text, str_of(e.msg)));
@@ -300,9 +329,10 @@ void *duty_main(void *arg)
     bool begun = wal_begin(in->wal, &e);
     streams_wake(in->streams);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
-    while (!duty_is_over(in)) {
+    while (!duty_is_over(in) && !atomic_load(&in->forgotten)) {
         wait(in);
         if (!duty_is_over(in)) tick(in, &tries);
     }
+    if (atomic_load(&in->forgotten)) end_forgotten(in);
     return NULL;
 }

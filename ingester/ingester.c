@@ -452,6 +452,21 @@ static const struct http_route public_http[] = {
      .run = ingester_post_forget,
      .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ingester/streams/forgotten",
+     .run = ingester_get_forgotten,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "POST",
+     .path = "/ingester/streams/recover",
+     .run = ingester_post_recover,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "POST",
+     .path = "/ingester/streams/remove",
+     .run = ingester_post_remove,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC},
 };
 
 const struct service ingester = {

@@ -6,6 +6,8 @@
 //         |
 //         +--a cut cannot be read--> FAILED     (answers nothing; /ready and the log say why)
 //
+// READY and REOPENING --a stream of it was forgotten--> FAILED.
+//
 // The duty thread makes all of these moves (set_phase). Reads are answered in READY and REOPENING,
 // because memory has all that was acknowledged. Appends are taken in READY.
 #pragma once
@@ -37,7 +39,12 @@ struct ingester {
     struct adopt *adopt;        // NULL: no log in the store
     struct roll *roll;          // of the streams; NULL: none is registered
     struct closings *closings;  // NULL: no store
+    struct missed *missed;      // of a log that is recovered: deletions (aside.c); else NULL
     char *dir;
+    bool set_aside;          // some were: only the duty thread uses it
+    atomic_bool sorted;      // the log has no stream any more that was forgotten (aside.h)
+    atomic_bool forgotten;   // a stream of this process was forgotten while it ran
+    atomic_bool recovering;  // a request works on a log that is set aside
     pthread_t duty;
     struct lock lock;  // of phase, fault, stopping
     struct cond wake;  // of the duty thread
@@ -68,6 +75,9 @@ http_fn ingester_get_cuts;
 http_fn ingester_get_tenants;  // tenants_http.c
 http_fn ingester_get_streams;  // stream_http.c
 http_fn ingester_post_forget;
+http_fn ingester_get_forgotten;
+http_fn ingester_post_recover;
+http_fn ingester_post_remove;
 
 // An append without its HTTP exchange, for tests: bytes of AppendRequest in, of AppendResponse out.
 // read_run is the same for HeadRead.
@@ -82,6 +92,9 @@ bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 // The same for the cuts of a stream that is being adopted. The head's limit holds, and the calling
 // thread does it alone.
 bool replay_adopted(struct ingester *in, struct cut **cuts, size_t n, err *e) MUST_CHECK;
+
+// Before rows of the tenant are read back: which of them deletions hide. (aside.c)
+bool missed_learn(struct missed *m, str tenant, err *e) MUST_CHECK;
 
 // The duty thread. (duty.c)
 void *duty_main(void *arg);

@@ -62,6 +62,7 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
     struct staged *staged = NULL;
     bool ok = false;
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
+    if (in->missed && !missed_learn(in->missed, entry->tenant, e)) return false;
     arena_init(&arena, in->process->memory, ENTRY_MEMORY);
     // A log of an older program may have a row twice, in two cuts, and another thread may have
     // staged it at this moment: then wait until that one has published, and begin anew.

@@ -75,6 +75,19 @@ static bool has(const struct wal_served *v, size_t n, id128 stream)
     return false;
 }
 
+bool roll_lacks(struct roll *l, struct arena *a, const struct registered *list, bool *lacks, err *e)
+{
+    struct wal_served *v = NULL;
+    size_t n = 0;
+    *lacks = false;
+    if (!look(l, a, &v, &n, e)) return false;
+    for (size_t i = 0; i < l->n; i++)
+        *lacks |= l->v[i].registered && !registered_find(list, l->v[i].stream);
+    for (size_t i = 0; i < n; i++)
+        *lacks |= v[i].held && !v[i].open && !registered_find(list, v[i].stream);
+    return true;
+}
+
 bool roll_saw(struct roll *l, const struct registered *list, err *e)
 {
     for (size_t i = 0; i < l->n; i++) {

@@ -66,6 +66,10 @@ void roll_release(struct roll *l);
 // whose stream the log does not have are empty; roll_step takes them back. Streams of the log that
 // are not in the list count as not registered. The list must not be older than the last roll_step.
 bool roll_saw(struct roll *l, const struct registered *list, err *e) MUST_CHECK;
+// Whether the list lacks one that this process registered, or of which an earlier process left
+// something in the log: to be asked before roll_saw.
+bool roll_lacks(struct roll *l, struct arena *a, const struct registered *list, bool *lacks,
+                err *e) MUST_CHECK;
 
 // Does what is due. *soon_ns: when to call again at the latest, from now on; INT64_MAX: as usual.
 // False: the store or the log failed; call again later.

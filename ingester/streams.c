@@ -19,6 +19,7 @@
 #include "ingester/metrics.h"
 #include "ingester/presence.h"
 #include "ingester/roll.h"
+#include "manifest/forgotten.h"
 #include "manifest/registry.h"
 #include "service/tenant.h"
 #include "sys/clock.h"
@@ -67,6 +68,7 @@ struct streams {
     struct registered list;  // the thread's; others read it with the lock
     // The thread's.
     bool cleared;          // objects of former programs are gone
+    bool sorted;           // so is the log (ingester_int.h), and the list is newer than that
     id128 seen[LOST_MAX];  // other directories that it has seen
     size_t seen_count;
     int64_t after_ns;  // the newest registration of another directory of this id
@@ -266,6 +268,45 @@ static void tell_unread(const struct streams *s, const struct registered *list)
                  list->unread, list->n, ulid, STR(first->why));
 }
 
+static bool is_among(const id128 *v, size_t n, id128 id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id128_eq(v[i], id)) return true;
+    return false;
+}
+
+// Who deleted a registration of this process has perhaps given up its stream: then that is noted.
+// It could not be reached, or that would have been refused.
+static bool look_for_forgotten(struct streams *s, struct req *r, err *e)
+{
+    id128 *rolled = NULL;
+    id128 *held = NULL;
+    id128 *v = NULL;
+    size_t rolled_count = 0;
+    size_t held_count = 0;
+    size_t n = 0;
+    bool lacks = false;
+    if (!roll_lacks(&s->roll, &r->arena, &s->list, &lacks, e)) return false;
+    // While the log is being sorted it has streams that are about to leave it.
+    if (!lacks || !s->sorted) return true;
+    if (!roll_ids(&s->roll, &r->arena, &rolled, &rolled_count, e) ||
+        !wal_all_streams(s->in->wal, &r->arena, &held, &held_count, e) ||
+        !forgotten_names(store_of(s), r, &r->arena, &v, &n, e))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_among(rolled, rolled_count, v[i]) && !is_among(held, held_count, v[i])) continue;
+        atomic_store(&s->in->forgotten, true);
+        duty_wake(s->in);
+    }
+    return true;
+}
+
+// Not before streams that were forgotten have left the log: they would be registered anew.
+static bool may_roll(const struct streams *s)
+{
+    return s->sorted && !atomic_load(&s->in->forgotten);
+}
+
 // Reads the list, and keeps it.
 static bool read_list(struct streams *s, struct req *r, err *e)
 {
@@ -292,7 +333,7 @@ static bool list(struct streams *s, struct req *r, bool *done, err *e)
     // In the arena, not on the stack: LOST_MAX of them are 200 kB.
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
-    if (!roll_saw(&s->roll, &s->list, e)) return false;
+    if (!look_for_forgotten(s, r, e) || !roll_saw(&s->roll, &s->list, e)) return false;
     for (size_t i = 0; i < s->list.n; i++) {
         const struct registered_stream *o = &s->list.v[i];
         if (!is_other(s, o)) continue;
@@ -383,7 +424,7 @@ static bool follow_log(struct streams *s, int64_t *soon_ns, err *e)
     if (ok && roll_wants_asking(&s->roll, closings_asked_ns(s->in->closings)))
         ok = closings_refresh(s->in->closings, &r, e);
     const struct roll_settings t = settings(s);
-    ok = ok && roll_step(&s->roll, &r, &t, soon_ns, e);
+    ok = ok && (!may_roll(s) || roll_step(&s->roll, &r, &t, soon_ns, e));
     req_release(&r);
     return ok;
 }
@@ -722,7 +763,7 @@ static bool forget_one(struct streams *s, struct req *r, const struct registered
     char ulid[ULID_TEXT];
     char directory[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    if (!stream_unregister(store_of(s), r, o->stream, e)) return false;
+    if (!stream_forget(store_of(s), r, o, clock_wall_ns(), e)) return false;
     ulid_print(o->stream, ulid);
     ulid_print(o->directory, directory);
     log_warn(NULL, "stream.forgotten", "stream=%s node=%s directory=%s", ulid,

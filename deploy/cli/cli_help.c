@@ -172,7 +172,7 @@ void cli_help_overview(struct buf *b)
     put_wrapped(b, about, 0, 0);
     buf_z(b, "\nCommands:\n");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
-        buf_printf(b, "  %-17s%s\n", cli_commands[i].name, cli_commands[i].summary);
+        buf_printf(b, "  %-18s%s\n", cli_commands[i].name, cli_commands[i].summary);
     buf_z(b, "\n`flametree help COMMAND` explains a command, `flametree --help` lists the settings "
              "of the\nserver. Those that ask a server find it by --url or FLAMETREE_URL.\n");
     buf_z(b, "\nExit status:\n");

@@ -528,6 +528,38 @@ static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_
     return ok;
 }
 
+// Whether a cut that can be flushed is still in the log. With the lock.
+static bool is_held(const struct flush *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->cuts[i]->ready) return true;
+    return false;
+}
+
+bool flush_await(struct flush *f, struct req *r, struct flush_totals *all, err *e)
+{
+    lock_take(&f->lock);
+    uint64_t tries = f->tries;
+    bool ok = flush_adopt(f, e);
+    f->demands++;
+    cond_wake_all(&f->wake);
+    while (ok && is_held(f)) {
+        ok = f->failed_try <= tries;
+        if (!ok) {
+            *e = f->fault;
+            (void)!err_wrap(e, "flush");
+            break;
+        }
+        (void)cond_wait_until(&f->change, &f->lock, clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
+        ok = req_alive(r, e);
+        cond_wake_all(&f->wake);
+    }
+    f->demands--;
+    *all = f->totals;
+    lock_give(&f->lock);
+    return ok;
+}
+
 // Closes the open cut of the log. After a failed write the log does not know what that cut has
 // until it is read again; a request that waits for the flush waits for that too.
 static bool close_cut(struct flush *f, struct req *r, bool wait_for_it, err *e)

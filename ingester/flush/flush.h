@@ -81,6 +81,10 @@ struct flush_totals {
 bool flush_now(struct flush *f, struct req *r, bool wait, struct flush_totals *done,
                err *e) MUST_CHECK;
 
+// Waits until the log has no closed cut with entries that the head has; totals since the start.
+// Fails with the store's error if a try failed since the call, or at the request's deadline.
+bool flush_await(struct flush *f, struct req *r, struct flush_totals *all, err *e) MUST_CHECK;
+
 // Streams, cuts and what was and is being flushed, as a JSON object.
 void flush_print(struct flush *f, struct buf *out);
 

@@ -167,6 +167,11 @@ void head_free(struct head *h)
     mem_must_free(h);
 }
 
+void head_set_filter(struct head *h, struct head_filter *f)
+{
+    h->filter = f;
+}
+
 void head_remember(struct head *h)
 {
     h->remembers = true;

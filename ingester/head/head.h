@@ -88,6 +88,16 @@ uint64_t head_id_losses(struct head *h);
 // For how long back the head knows the ids of rows that left it; at most RECENT_IDS_NS.
 uint64_t head_knows_ids_ns(struct head *h);
 
+// For a head that reads a log back which has missed deletions: rows that these hide are not staged.
+// `hides` gives those of a tenant, which stay until the head is freed; it is called under a lock,
+// and must not block.
+struct head_filter {
+    void (*hides)(void *arg, str tenant, const struct hide **v, size_t *n);
+    void *arg;
+    _Atomic uint64_t hidden;  // rows that were left out
+};
+void head_set_filter(struct head *h, struct head_filter *f);
+
 // A replay sets 0, no limit, because what was acknowledged has to be held.
 void head_set_limit(struct head *h, size_t limit);
 // From now on the head leaves so many bytes of its parents' budgets free, for the flush that

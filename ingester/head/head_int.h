@@ -140,7 +140,8 @@ struct staged {
 
 struct head {
     struct mem_budget budget;
-    pthread_rwlock_t removing;  // rows leave, and services are copied, by one thread at a time
+    struct head_filter *filter;  // NULL: all rows are staged
+    pthread_rwlock_t removing;   // rows leave, and services are copied, by one thread at a time
     pthread_rwlock_t drops;
     pthread_rwlock_t lock;  // of the next nine
     struct map by_key;

@@ -255,12 +255,35 @@ static uint16_t placing_of(const struct stager *x, const struct record *rec)
     return rec->identified && rec->attempt == 0 ? x->placing : 0;
 }
 
+// Whether a deletion that the log has missed hides the record.
+static bool is_filtered(struct stager *x, uint32_t series, const struct record *rec, bool *is,
+                        err *e)
+{
+    struct head_filter *f = x->service->head->filter;
+    const struct index *index = &x->service->index;
+    const struct hide *v = NULL;
+    size_t n = 0;
+    *is = false;
+    if (f) f->hides(f->arg, x->service->tenant, &v, &n);
+    if (n == 0) return true;
+    label *room = ARENA_ARRAY(x->arena, label, index->series[series].n + 1);
+    if (!room) return arena_fail(x->arena, e);
+    labels ls = index_labels(index, series, room);
+    for (size_t i = 0; i < n && !*is; i++)
+        if (hide_has_time(&v[i], rec->time_ns) && !hide_is_of(&v[i], ls, is, e)) return false;
+    f->hidden += *is;
+    return true;
+}
+
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
     struct mem_budget *b = service_budget(x->service);
     uint32_t series = 0;
+    bool filtered = false;
     if (!series_of(x, rec->series, &series, e)) return false;
+    if (!is_filtered(x, series, rec, &filtered, e)) return false;
+    if (filtered) return true;
     bool staged = ids_has(&x->service->in_flight, series, rec->id);
     if (staged && !is_own(x, series, rec->id)) {
         return err_set(e, ERR_ABORTED, "another push is writing the same profile");

@@ -195,6 +195,19 @@ bool wal_is_unread(const struct cut *c);
 // then the next call begins anew.
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
 
+// ---- streams that were forgotten, and are not read
+//
+// On disk (wal_aside.c), in state RECOVERED, before its cuts are scanned: what the log holds of a
+// stream goes to the directory `to`, which is a log of its own then. If that is there already, an
+// earlier call ended before it was done. Fails with unavailable; the stream is in one place or in
+// both, never in none.
+bool wal_set_aside(struct wal *w, id128 stream, const char *to, err *e) MUST_CHECK;
+// In the object store nothing can be set aside: before wal_find, the stream counts as covered, so
+// that it is not read, and its objects go.
+void wal_give_up(struct wal *w, id128 stream);
+// Removes a log that no process has open.
+bool wal_remove(const char *dir, err *e) MUST_CHECK;
+
 // ---- streams of other processes (only a log in the object store)
 //
 // A stream whose process is gone is taken over: it is sealed, and its log becomes a part of this

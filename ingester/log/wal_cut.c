@@ -258,9 +258,8 @@ bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
     return recent_ids;
 }
 
-// Takes a cut out of the tables, and its stream too if that has ended and this was its last cut.
-// True if the stream went. The open stream stays without cuts: it is where the next entry goes.
-static bool forget(struct wal *w, const struct cut *c)
+// The open stream stays without cuts: it is where the next entry goes.
+bool wal_forget_cut(struct wal *w, const struct cut *c)
 {
     bool others = false;
     size_t kept = 0;
@@ -305,7 +304,7 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
     if (ok) {
         id128 stream = c->stream;
         uint64_t number = c->number;
-        bool stream_too = forget(w, c);
+        bool stream_too = wal_forget_cut(w, c);
         cut_free(c);
         w->home->dropped(w, stream, number, stream_too);
     }

@@ -267,6 +267,9 @@ void cut_free(struct cut *c);
 bool wal_make_room(struct wal *w, err *e) MUST_CHECK;            // for one cut, one stream:
 void wal_add_cut(struct wal *w, struct cut *c);                  // with w->lock
 void wal_add_stream(struct wal *w, const struct wal_stream *s);  // the same
+// Takes a cut out of the tables, and its stream too if that has ended and this was its last cut.
+// True if the stream went.
+bool wal_forget_cut(struct wal *w, const struct cut *c);
 // Adds the meta row of a cut to a batch; `value` is scratch.
 bool wal_put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c, struct buf *value,
                  err *e) MUST_CHECK;

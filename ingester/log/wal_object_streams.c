@@ -317,6 +317,16 @@ bool objects_open(struct wal *w, err *e)
     return read_streams(w, e);
 }
 
+void wal_give_up(struct wal *w, id128 stream)
+{
+    struct wal_objects *o = w->objects;
+    lock_take(&w->lock);
+    for (size_t i = 0; o && i < o->stream_count; i++)
+        if (id128_eq(o->streams[i].id, stream) && !o->streams[i].found)
+            o->streams[i].covered = true;
+    lock_give(&w->lock);
+}
+
 void objects_forget_half(struct wal *w, id128 stream)
 {
     struct wal_objects *o = w->objects;

@@ -56,7 +56,7 @@ def test_operators_have_it_all(f):
     for verb, path, whose in routes(f):
         reply = f.operator().call(verb, path, b"" if verb == "POST" else None)
         if whose == "all-tenants":
-            assert reply.status == 200 or (path, reply.status) in (("/runtime_config", 404), ("/ingester/streams/forget", 400), ("/compactor/delete", 400), ("/compactor/delete-tenant", 400), ("/compactor/import", 400), ("/distributor/place", 400)), reply  # (nothing is configured; of which node? of which series? which tenant? no profiles; of which labels?)
+            assert reply.status == 200 or (path, reply.status) in (("/runtime_config", 404), ("/ingester/streams/forget", 400), ("/ingester/streams/recover", 400), ("/ingester/streams/remove", 400), ("/compactor/delete", 400), ("/compactor/delete-tenant", 400), ("/compactor/import", 400), ("/distributor/place", 400)), reply  # (nothing is configured; of which node? of which series? which tenant? no profiles; of which labels?)
         elif whose == "tenant":
             assert reply.status in (404, 405, 401) and "flametree" not in reply.text.lower(), reply
     f.operator().call("GET", "/ready").expect(200)

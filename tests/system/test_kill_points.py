@@ -39,6 +39,8 @@ OF_IMPORTS = ("import.",)
 OF_CLOSING = ("closing.", "closed.")
 # Points of adoption, for which a process has to be gone: tests/system/test_object_log.py.
 OF_ADOPTION = ("adopt.", "wal.adopt")
+# Points of streams that were given up, for which another process has to do that: tests/system/test_forgotten.py.
+OF_FORGOTTEN = ("aside.", "wal.aside.", "stream.forgotten")
 # Points of the local store.
 OF_LOCAL = ("store.",)
 # Points that only what is stored meets.
@@ -55,7 +57,7 @@ def life_of(point):
 
 
 def is_here(point):
-    elsewhere = OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING + OF_ADOPTION + (OF_DISK if OBJECT else OF_OBJECTS)
+    elsewhere = OF_COMPACTION + OF_QUERIES + OF_IMPORTS + OF_CLOSING + OF_ADOPTION + OF_FORGOTTEN + (OF_DISK if OBJECT else OF_OBJECTS)
     return not point.startswith(elsewhere + (OF_LOCAL if S3 else ())) and not (S3 and life_of(point) == "kept")
 
 

@@ -24,6 +24,16 @@ static bool asked(struct world *x, str tenant, int64_t hour, struct buf *answer,
     return ok;
 }
 
+// Lists fail, but for the one that comes before the log is read (ingester/aside.h).
+static atomic_bool no_lists;
+
+static enum memstore_fault fail_list(void *arg, const struct memstore_event *ev)
+{
+    (void)arg;
+    bool fails = ev->op == MEMSTORE_LIST && !str_is(ev->name, "v1/forgotten/");
+    return fails && atomic_load(&no_lists) ? MEMSTORE_FAILS : MEMSTORE_FINE;
+}
+
 // What the flush of a process that stopped left: the segment is there, and the cut is in the log.
 static void a_cut_from_long_ago_is_looked_up_before_it_is_answered_for(void **state)
 {
@@ -34,6 +44,7 @@ static void a_cut_from_long_ago_is_looked_up_before_it_is_answered_for(void **st
         struct flush_totals done = {0};
         err fault = {0};
         world_start(&x, 7 + landed, "");
+        memstore_set_hooks(x.store, fail_list, NULL, NULL);
         buf_init(&answer, NULL, 1 << 24);
         struct fact f = fact_roll(&x.dice, clock_wall_ns() - 1, 1);
         str tenant = str_of(fact_tenants[f.tenant]);
@@ -42,7 +53,7 @@ static void a_cut_from_long_ago_is_looked_up_before_it_is_answered_for(void **st
         memstore_fail(x.store, MEMSTORE_CREATE, landed ? MEMSTORE_LANDS : MEMSTORE_FAILS, 2,
                       UINT64_MAX);
         // Nothing can be looked up from here on: the next try comes after a second, or at the end.
-        memstore_fail(x.store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+        atomic_store(&no_lists, true);
         assert_false(flush(&x, &done, &fault));
         assert_ok(asked(&x, tenant, hour, &answer, e));
         whole_stop(&x.w);
@@ -54,6 +65,7 @@ static void a_cut_from_long_ago_is_looked_up_before_it_is_answered_for(void **st
         assert_int_equal(fault.code, ERR_UNAVAILABLE);
         assert_non_null(strstr(fault.msg, "older than 6 days"));
         assert_ok(asked(&x, tenant, hour + 1, &answer, e));  // other hours are not in doubt
+        atomic_store(&no_lists, false);
         memstore_heal(x.store);
         AWAIT(asked(&x, tenant, hour, &answer, &fault));
         AWAIT(segments(&x) == 1 && rows_held(&x) == 0);
