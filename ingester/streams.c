@@ -388,8 +388,10 @@ static struct roll_settings settings(const struct streams *s)
 {
     const struct ingester_config *c = ingester_settings(s->in);
     const struct process *p = s->in->process;
-    // Of an ingester behind a Unix socket no other process holds a list of streams that matters.
-    bool alone = p->internal_address && str_starts(str_of(p->internal_address), S("unix:"));
+    // The all-in-one asks itself, and behind a Unix socket nobody else does: no other process holds
+    // a list of streams that matters. Where there is only the socket, queriers are other processes.
+    bool alone =
+        p->all_in_one && p->internal_address && str_starts(str_of(p->internal_address), S("unix:"));
     return (struct roll_settings){.stream_age_ns = c->stream_age,
                                   .idle_ns = IDLE_NS,
                                   .settle_ns = alone ? 0 : c->stream_settle,

@@ -2,6 +2,7 @@
 other under load without a gap."""
 import contextlib
 import datetime
+import glob
 import json
 import os
 import subprocess
@@ -288,3 +289,20 @@ def test_an_all_in_one_does_not_wait(tmp_path):
     with Flametree("--ingester.stream_settle=1m", data=str(tmp_path)) as f:
         push(f.server(), "shop")
         assert exactness(f.server(), "shop") == ("exact", PODS)
+
+
+@pytest.mark.parametrize("program, settles", [("flametree-ingester", True), ("flametree", False)])
+def test_only_the_all_in_one_need_not_settle_behind_a_unix_socket(tmp_path, program, settles):
+    """Queriers that are processes of their own hold lists of streams, whatever they reach the ingester by."""
+    store = tmp_path / "store"
+    f = Flametree("--internal.listen", "unix:%s/in.sock" % tmp_path, "--ingester.stream_settle=1m", "--storage.kind=local", "--storage.dir=%s" % store, program=program, data=str(tmp_path / "data"))
+    os.makedirs(f.data)
+    f.start(wait=not settles)
+    try:
+        if settles:
+            f.await_listening()
+            await_("its stream to be registered", lambda: glob.glob(str(store / "o/v1/streams/*")), 60, 0.1)
+            reply = f.operator().call("GET", "/ready")
+            assert reply.status == 503 and "the stream of this ingester" in reply.text, reply
+    finally:
+        f.kill()
