@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// adopt.c - the thread of adopt.h.
+// adopt.c - the threads of adopt.h; takeover.c has step 4.
 #include "ingester/adopt.h"
 
-#include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/ingester_int.h"
 #include "ingester/log/object_log.h"
@@ -17,6 +16,7 @@
 #include <inttypes.h>
 
 #define TICK_NS        ((uint64_t)NS_PER_S)
+#define LOOK_NS        ((uint64_t)(500 * NS_PER_MS))
 #define PROBE_NS       ((uint64_t)(700 * NS_PER_MS))
 #define ASK_NS         ((uint64_t)(2 * NS_PER_S))
 #define ROUND_NS       ((uint64_t)(20 * NS_PER_S))
@@ -26,30 +26,59 @@
 #define REPLY_MAX      ((size_t)4 << 20)
 #define STREAMS        "/flametree.v1.IngesterService/Streams"
 
-// Rows in the head take about as many bytes as in the log, with their symbols and series.
-#define HEAD_TIMES 2
-
-// One of the ingesters clears away what is left of logs, so often; for so long between two looks,
-// because streams wait meanwhile that could be adopted.
+// One of the ingesters clears away what is left of logs, so often; for so long at a time.
 #define SWEEP_NS      ((uint64_t)(3600 * NS_PER_S))
-#define SWEEP_STEP_NS ((uint64_t)NS_PER_S)
+#define SWEEP_STEP_NS ((uint64_t)(10 * NS_PER_S))
 
-// A stream that this ingester has adopted, or could not adopt. It is not looked at before that
-// time.
+// Streams that are adopted at once. A process leaves two or three, of which one has rows.
+#define ADOPTIONS_MAX 4
+
+// After a failure of the store a stream is tried again so soon, and so often before its turn
+// passes: as long as it is tried here no other ingester does.
+#define AGAIN_NS  ((uint64_t)(5 * NS_PER_S))
+#define AGAIN_MAX 3
+
+// The list of streams may show one that was taken back, for so long and longer. It does no harm to
+// take it back twice.
+#define STALE_NS ((uint64_t)(60 * NS_PER_S))
+
+// A stream that this ingester adopts, has adopted, or could not adopt. It is not looked at before
+// that time.
 struct passed {
     id128 stream;
     uint64_t until_mono_ns;
+    unsigned failures;  // of the store, in a row
+    bool busy;          // a worker has it
     bool adopted;
     bool damaged;  // an object was damaged: once all had a turn, the rest of it is read
 };
 
-#define PASSED_MAX 256
+struct worker {
+    struct adopt *adopt;
+    pthread_t thread;
+    // With the lock:
+    bool busy;  // then the others are the worker's
+    id128 stream;
+    id128 boot;
+    bool same_node;
+    char node[LOG_QUOTE_MAX];
+};
+
+// A thread that does something again and again.
+struct beat {
+    struct adopt *adopt;
+    pthread_t thread;
+    const char *name;
+    void (*fn)(struct adopt *a);
+    uint64_t every_ns;
+};
 
 struct adopt {
     struct ingester *in;
-    pthread_t thread;
-    struct passed passed[PASSED_MAX];  // the thread's
-    size_t passed_count;
+    struct worker workers[ADOPTIONS_MAX];
+    size_t worker_count;
+    struct beat beats[3];
+    size_t beat_count;
     uint64_t sweep_mono_ns;  // the next one
     struct object_log_sweep sweep;
     bool sweeping;
@@ -57,7 +86,10 @@ struct adopt {
     struct lock lock;        // of what follows
     struct cond wake;
     bool stopping;
-    struct silences silences;  // written by the thread
+    struct silences silences;
+    struct passed *passed;
+    size_t passed_count;
+    size_t passed_cap;
 };
 
 // A process that has registered streams.
@@ -68,7 +100,7 @@ struct other {
     int64_t age_ns;  // of its last answer
 };
 
-// One look.
+// One look; of a worker only the members.
 struct look {
     struct adopt *a;
     struct req *req;
@@ -182,18 +214,39 @@ void adopt_put(struct adopt *a, struct buf *out)
     lock_take(&a->lock);
     for (size_t i = 0; i < a->silences.n; i++) {
         const struct silence *s = &a->silences.v[i];
-        if (silence_is_short(s)) pb_put_bytes(out, 2, str_make(s->boot.b, sizeof s->boot.b));
+        if (silence_is_short(&a->silences, s, clock_mono_ns()))
+            pb_put_bytes(out, 2, str_make(s->boot.b, sizeof s->boot.b));
     }
     lock_give(&a->lock);
 }
 
 // ---- 2. what is due
 
+static bool is_over(struct adopt *a)
+{
+    lock_take(&a->lock);
+    bool over = a->stopping;
+    lock_give(&a->lock);
+    return over;
+}
+
+// With the lock.
 static struct passed *find_passed(struct adopt *a, id128 stream)
 {
+    assert(lock_is_mine(&a->lock));
     for (size_t i = 0; i < a->passed_count; i++)
         if (id128_eq(a->passed[i].stream, stream)) return &a->passed[i];
     return NULL;
+}
+
+// What is known of the stream; zeros if nothing is.
+static struct passed known(struct adopt *a, id128 stream)
+{
+    lock_take(&a->lock);
+    const struct passed *p = find_passed(a, stream);
+    struct passed copy = p ? *p : (struct passed){.stream = stream};
+    lock_give(&a->lock);
+    return copy;
 }
 
 // Forgets streams that are not registered any more.
@@ -201,25 +254,80 @@ static void prune_passed(struct look *l)
 {
     struct adopt *a = l->a;
     size_t kept = 0;
+    lock_take(&a->lock);
     for (size_t i = 0; i < a->passed_count; i++) {
-        bool there = false;
+        bool there = a->passed[i].busy;
         for (size_t k = 0; k < l->stream_count && !there; k++)
             there = id128_eq(l->streams[k].stream, a->passed[i].stream);
         if (there) a->passed[kept++] = a->passed[i];
     }
     a->passed_count = kept;
+    lock_give(&a->lock);
+}
+
+// Replaces what is known of the stream. Without memory it is looked at again sooner.
+static void note_passed(struct adopt *a, const struct passed *now)
+{
+    err none = {0};
+    lock_take(&a->lock);
+    struct passed *p = find_passed(a, now->stream);
+    if (!p && mem_grow(NULL, &a->passed, &a->passed_cap, a->passed_count + 1, sizeof *p, &none))
+        p = &a->passed[a->passed_count++];
+    if (p) *p = *now;
+    lock_give(&a->lock);
 }
 
 static bool is_due(struct look *l, const struct registered_stream *s, uint32_t *scratch)
 {
     struct adopt *a = l->a;
     const struct other *o = find_other(l, s->boot);
-    const struct passed *p = find_passed(a, s->stream);
-    if (!o || wal_has_stream(a->in->wal, s->stream)) return false;
-    if (p && clock_mono_ns() < p->until_mono_ns) return false;
+    const struct passed p = known(a, s->stream);
+    if (!o || p.busy || wal_has_stream(a->in->wal, s->stream)) return false;
+    if (clock_mono_ns() < p.until_mono_ns) return false;
     if (o->same_node) return o->age_ns == INT64_MAX || o->age_ns >= OWNERLESS_NS;
     size_t rank = ownerless_rank(l->members, l->member_count, me(a)->node, s->stream, scratch);
+    // Only this thread writes the silences.
     return ownerless_is_due(silences_of(&a->silences, s->boot), rank);
+}
+
+// Gives the stream to a worker. False: all are busy, or there is no memory; the next look does it.
+static bool hand_over(struct look *l, const struct registered_stream *s)
+{
+    struct adopt *a = l->a;
+    struct worker *w = NULL;
+    err none = {0};
+    lock_take(&a->lock);
+    for (size_t i = 0; i < a->worker_count && !w; i++)
+        if (!a->workers[i].busy) w = &a->workers[i];
+    struct passed *p = find_passed(a, s->stream);
+    if (w && !p &&
+        mem_grow(NULL, &a->passed, &a->passed_cap, a->passed_count + 1, sizeof *p, &none)) {
+        p = &a->passed[a->passed_count++];
+        *p = (struct passed){.stream = s->stream};
+    }
+    if (w && p) {
+        const struct other *o = find_other(l, s->boot);
+        p->busy = w->busy = true;
+        w->stream = s->stream;
+        w->boot = s->boot;
+        w->same_node = o && o->same_node;
+        (void)log_quote(w->node, s->node);
+        cond_wake_all(&a->wake);
+    }
+    lock_give(&a->lock);
+    return w && p;
+}
+
+static bool hand_over_due(struct look *l, err *e)
+{
+    uint32_t *scratch = ARENA_ARRAY(&l->req->arena, uint32_t, l->member_count + 1);
+    if (!scratch) return arena_fail(&l->req->arena, e);
+    prune_passed(l);
+    if (!adopt_may(l->a->in)) return true;
+    bool room = true;
+    for (size_t i = 0; i < l->stream_count && room; i++)
+        if (is_due(l, &l->streams[i], scratch)) room = hand_over(l, &l->streams[i]);
+    return true;
 }
 
 static bool reaches_enough(const struct look *l)
@@ -309,23 +417,7 @@ static bool is_registered(struct look *l, id128 stream, bool *is, err *e)
     return true;
 }
 
-// ---- 4. taking over
-
-static bool is_over(struct adopt *a)
-{
-    lock_take(&a->lock);
-    bool over = a->stopping;
-    lock_give(&a->lock);
-    return over;
-}
-
-static size_t room(const struct ingester *in)
-{
-    const struct mem_budget *b = head_budget(in->head);
-    size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
-    size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
-    return limit > used ? (limit - used) / HEAD_TIMES : 0;
-}
+// ---- 4. taking over, on a worker's thread
 
 // How many ingesters take turns, this one with them.
 static size_t turns(const struct look *l)
@@ -336,84 +428,112 @@ static size_t turns(const struct look *l)
     return n;
 }
 
-static void give_back(struct ingester *in, id128 stream, struct cut **cuts, size_t n)
+// What may be over in a moment; no other ingester could do better.
+static bool is_passing_fault(const err *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t rows = 0;
-        (void)duty_drop(in, cuts[i], true, &rows);
-    }
-    wal_let_go(in->wal, stream);
+    return e->code == ERR_UNAVAILABLE || e->code == ERR_DEADLINE_EXCEEDED;
 }
 
-bool adopt_take_over(struct ingester *in, id128 stream, bool damaged, size_t *n, err *e)
-{
-    const struct wal_terms terms = {.most_bytes = room(in), .damaged = damaged};
-    struct cut **cuts = NULL;
-    struct arena arena;
-    arena_init(&arena, NULL, WORK_MAX);
-    head_adopts(in->head);
-    bool ok = wal_adopt(in->wal, stream, &terms, &arena, &cuts, n, e);
-    FAULT("adopt.found");
-    if (ok && !replay_adopted(in, cuts, *n, e)) {
-        give_back(in, stream, cuts, *n);
-        ok = false;
-    }
-    if (ok) {
-        FAULT("adopt.read");
-        // In this order: whoever sees that the stream is served sees its rows as well.
-        head_reveal(in->head, cuts, *n);
-        wal_adopted(in->wal, stream);
-    }
-    arena_release(&arena);
-    return ok;
-}
-
-// One that is not adopted is not looked at again before all ingesters had a turn.
-static void note_passed(struct look *l, id128 stream, bool adopted, bool damaged)
-{
-    struct adopt *a = l->a;
-    struct passed *p = find_passed(a, stream);
-    if (!p && a->passed_count < PASSED_MAX) p = &a->passed[a->passed_count++];
-    if (!p) return;
-    *p = (struct passed){.stream = stream, .adopted = adopted, .damaged = damaged};
-    if (!adopted) p->until_mono_ns = clock_mono_ns() + turns(l) * (uint64_t)TURN_NS;
-}
-
-static void pass(struct look *l, const struct registered_stream *s, const err *why)
+// One that is not adopted is not looked at again before all ingesters had a turn, unless the store
+// failed for a moment.
+static void pass(const struct look *l, const struct worker *w, const err *why)
 {
     char stream[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    note_passed(l, s->stream, false, why->code == ERR_DATA_LOSS);
-    ulid_print(s->stream, stream);
+    uint64_t now = clock_mono_ns();
+    struct passed p = known(l->a, w->stream);
+    bool again = is_passing_fault(why) && ++p.failures < AGAIN_MAX;
+    if (!again) p.failures = 0;
+    p.until_mono_ns = now + (again ? AGAIN_NS : turns(l) * (uint64_t)TURN_NS);
+    p.damaged = p.damaged || why->code == ERR_DATA_LOSS;
+    note_passed(l->a, &p);
+    ulid_print(w->stream, stream);
     metric_add(&ingester_adoption_failures, 1);
     log_warn(NULL, "stream.not_adopted", "stream=%s fault=%s then=\"%s\"", stream,
-             log_quote(text, str_of(why->msg)), "another ingester has its turn");
+             log_quote(text, str_of(why->msg)),
+             again ? "it is tried again" : "another ingester has its turn");
 }
 
-static void adopt_one(struct look *l, const struct registered_stream *s)
+static void adopt_one(const struct look *l, const struct worker *w)
 {
     struct adopt *a = l->a;
     uint64_t began = clock_mono_ns();
     char stream[ULID_TEXT];
-    char node[LOG_QUOTE_MAX];
     err e = {0};
     size_t cuts = 0;
+    struct passed p = known(a, w->stream);
     // Another one that is alive may be able to read what this one cannot.
-    const struct passed *p = find_passed(a, s->stream);
-    bool damaged = (p && p->damaged) || turns(l) == 1;
-    if (!adopt_take_over(a->in, s->stream, damaged, &cuts, &e)) {
-        if (!duty_is_over(a->in)) pass(l, s, &e);
+    if (!adopt_take_over(a->in, w->stream, p.damaged || turns(l) == 1, &cuts, &e)) {
+        if (!duty_is_over(a->in)) pass(l, w, &e);
         return;
     }
-    note_passed(l, s->stream, true, false);
-    ulid_print(s->stream, stream);
+    p.adopted = true;
+    note_passed(a, &p);
+    ulid_print(w->stream, stream);
     metric_add(&ingester_adopted, 1);
-    log_info(NULL, "stream.adopted", "stream=%s node=%s cuts=%zu took_ms=%" PRIu64, stream,
-             log_quote(node, s->node), cuts, (clock_mono_ns() - began) / (uint64_t)NS_PER_MS);
+    log_info(NULL, "stream.adopted", "stream=%s node=%s cuts=%zu took_ms=%" PRIu64, stream, w->node,
+             cuts, (clock_mono_ns() - began) / (uint64_t)NS_PER_MS);
     streams_wake(a->in->streams);
 }
 
-// ---- the thread
+// Step 3, and if it finds nothing against it, step 4.
+static bool consider(struct look *l, const struct worker *w, err *e)
+{
+    struct hearsay h = {0};
+    struct members *members = l->a->in->process->members;
+    bool is = false;
+    if (members)
+        l->members = members_of(members, &l->req->arena, MEMBER_INGESTER, &l->member_count);
+    if (!arena_ok(&l->req->arena, e)) return false;
+    if (!reaches_enough(l)) return true;
+    if (!ask_members(l, &h, e)) return false;
+    // A former process of this node is gone, whoever saw it last.
+    bool seen = has_id(&h.boots, w->boot) && !w->same_node;
+    if (seen || has_id(&h.streams, w->stream)) return true;
+    if (!is_registered(l, w->stream, &is, e)) return false;
+    if (is) adopt_one(l, w);
+    return true;
+}
+
+static void tell_waiting(const err *e)
+{
+    char text[LOG_QUOTE_MAX];
+    log_warn(NULL, "stream.adoption_waits", "fault=%s", log_quote(text, str_of(e->msg)));
+}
+
+static void serve_task(struct adopt *a, const struct worker *w)
+{
+    struct req r;
+    struct look l = {.a = a, .req = &r};
+    err e = {0};
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROUND_NS);
+    r.asker = &a->in->adopting;
+    if (!consider(&l, w, &e) && !is_over(a)) tell_waiting(&e);
+    req_release(&r);
+}
+
+static void *run_worker(void *arg)
+{
+    struct worker *w = arg;
+    struct adopt *a = w->adopt;
+    lock_take(&a->lock);
+    while (!a->stopping) {
+        if (!w->busy) {
+            cond_wait(&a->wake, &a->lock);
+            continue;
+        }
+        lock_give(&a->lock);
+        serve_task(a, w);
+        lock_take(&a->lock);
+        struct passed *p = find_passed(a, w->stream);
+        if (p) p->busy = false;
+        w->busy = false;
+    }
+    lock_give(&a->lock);
+    return NULL;
+}
+
+// ---- 5. registrations that are left
 
 bool adopt_may(struct ingester *in)
 {
@@ -426,77 +546,83 @@ bool adopt_may(struct ingester *in)
 // Nothing of the stream is needed, and its registration is left: this process adopted it and has
 // given all of it to the store since, or it had nothing in it; or a former process of this
 // directory covered it, and ended before it took the registration back.
-static bool is_left(struct look *l, const struct registered_stream *s)
+static bool is_left(struct adopt *a, const struct registered_stream *s)
 {
-    struct wal *wal = l->a->in->wal;
-    const struct passed *p = find_passed(l->a, s->stream);
-    if (id128_eq(s->boot, me(l->a)->boot)) return false;
-    if (p && clock_mono_ns() < p->until_mono_ns) return false;
-    return wal_is_covered(wal, s->stream) || (p && p->adopted && !wal_has_stream(wal, s->stream));
+    struct wal *wal = a->in->wal;
+    const struct passed p = known(a, s->stream);
+    if (id128_eq(s->boot, me(a)->boot) || p.busy) return false;
+    if (clock_mono_ns() < p.until_mono_ns) return false;
+    return wal_is_covered(wal, s->stream) || (p.adopted && !wal_has_stream(wal, s->stream));
 }
 
-static bool adopt_due(struct look *l, err *e)
+static bool clear(struct adopt *a, struct req *r, err *e)
 {
-    struct adopt *a = l->a;
-    struct hearsay h = {0};
-    bool asked = false;
-    uint32_t *scratch = ARENA_ARRAY(&l->req->arena, uint32_t, l->member_count + 1);
-    if (!scratch) return arena_fail(&l->req->arena, e);
-    prune_passed(l);
-    for (size_t i = 0; i < l->stream_count && !is_over(a); i++) {
-        const struct registered_stream *s = &l->streams[i];
-        bool is = false;
-        if (is_left(l, s)) {
-            if (!stream_unregister(a->in->process->store, l->req, s->stream, e)) return false;
-            note_passed(l, s->stream, false, false);
-            continue;
-        }
-        if (!is_due(l, s, scratch) || !adopt_may(a->in)) continue;
-        if (!asked && (!reaches_enough(l) || !ask_members(l, &h, e))) return e->code == ERR_OK;
-        asked = true;
-        // A former process of this node is gone, whoever saw it last.
-        const struct other *o = find_other(l, s->boot);
-        bool seen = has_id(&h.boots, s->boot) && !(o && o->same_node);
-        if (seen || has_id(&h.streams, s->stream)) continue;
-        if (!is_registered(l, s->stream, &is, e)) return false;
-        if (is) adopt_one(l, s);
+    struct registered_stream *v = NULL;
+    size_t n = 0;
+    if (!streams_others(a->in->streams, &r->arena, &v, &n, e)) return false;
+    for (size_t i = 0; i < n && !is_over(a); i++) {
+        if (!is_left(a, &v[i])) continue;
+        if (!stream_unregister(a->in->process->store, r, v[i].stream, e)) return false;
+        note_passed(a, &(struct passed){.stream = v[i].stream,
+                                        .until_mono_ns = clock_mono_ns() + STALE_NS});
     }
     return true;
 }
 
-// The one that is first in the order of no stream.
-static bool sweeps(const struct look *l)
+static void beat_clear(struct adopt *a)
 {
-    const id128 none = {{0}};
-    uint32_t *scratch = ARENA_ARRAY(&l->req->arena, uint32_t, l->member_count + 1);
-    return scratch &&
-           ownerless_rank(l->members, l->member_count, me(l->a)->node, none, scratch) == 0;
+    struct req r;
+    err e = {0};
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROUND_NS);
+    r.asker = &a->in->adopting;
+    if (!clear(a, &r, &e) && !is_over(a)) tell_waiting(&e);
+    req_release(&r);
 }
 
-static bool sweep_if_due(struct look *l, err *e)
+// ---- old logs
+
+// The one that is first in the order of no stream.
+static bool sweeps(struct adopt *a, struct req *r)
 {
-    struct adopt *a = l->a;
+    const id128 none = {{0}};
+    size_t n = 0;
+    struct members *members = a->in->process->members;
+    const struct member *v = members ? members_of(members, &r->arena, MEMBER_INGESTER, &n) : NULL;
+    uint32_t *scratch = ARENA_ARRAY(&r->arena, uint32_t, n + 1);
+    err ignored = {0};  // without memory nobody sweeps this hour
+    return scratch && arena_ok(&r->arena, &ignored) &&
+           ownerless_rank(v, n, me(a)->node, none, scratch) == 0;
+}
+
+static void beat_sweep(struct adopt *a)
+{
     struct req r;
     uint64_t now = clock_mono_ns();
+    err e = {0};
+    char text[LOG_QUOTE_MAX];
     const struct object_log_sealer by = {.node = me(a)->node,
                                          .nonce = me(a)->boot,
                                          .wall_ns = clock_wall_ns()};
-    if (!a->sweeping && now < a->sweep_mono_ns) return true;
+    if (!a->sweeping && now < a->sweep_mono_ns) return;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, SWEEP_LIMIT_NS);
+    r.asker = &a->in->adopting;
     if (!a->sweeping) {
         a->sweep_mono_ns = now + SWEEP_NS;
-        if (!sweeps(l)) return true;
         a->sweep = (struct object_log_sweep){0};
-        a->sweeping = true;
+        a->sweeping = sweeps(a, &r);
     }
-    req_init(&r, RANK_DUTY, NULL, WORK_MAX, SWEEP_LIMIT_NS);
-    bool ok = object_log_sweep(&a->sweep, a->in->process->store, &r, &by, now + SWEEP_STEP_NS, e);
+    bool ok = !a->sweeping ||
+              object_log_sweep(&a->sweep, a->in->process->store, &r, &by, now + SWEEP_STEP_NS, &e);
     req_release(&r);
-    a->sweeping = !a->sweep.done;
+    a->sweeping = a->sweeping && !a->sweep.done;
     if (a->sweep.done && (a->sweep.removed || a->sweep.dropped))
         log_info(NULL, "log.swept", "objects=%" PRIu64 " copies=%" PRIu64, a->sweep.removed,
                  a->sweep.dropped);
-    return ok || err_wrap(e, "sweep of logs");
+    if (!ok && !is_over(a))
+        log_warn(NULL, "log.not_swept", "fault=%s", log_quote(text, str_of(e.msg)));
 }
+
+// ---- looking
 
 // Streams that a process registered since the last list are of interest once it is silent.
 static void hurry(struct look *l)
@@ -523,22 +649,39 @@ static bool look(struct adopt *a, struct req *r, err *e)
     note_members(&l);
     if (!probe(&l, e) || !note_silences(&l, e)) return false;
     hurry(&l);
-    return adopt_due(&l, e) && sweep_if_due(&l, e);
+    return hand_over_due(&l, e);
 }
 
-static void *run(void *arg)
+static void beat_look(struct adopt *a)
 {
-    struct adopt *a = arg;
+    struct req r;
+    err e = {0};
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROUND_NS);
+    if (!look(a, &r, &e)) tell_waiting(&e);
+    req_release(&r);
+}
+
+void adopt_gauges(struct adopt *a)
+{
+    int64_t busy = 0;
+    if (!a) return;
+    lock_take(&a->lock);
+    for (size_t i = 0; i < a->worker_count; i++)
+        busy += a->workers[i].busy;
+    lock_give(&a->lock);
+    metric_set(&ingester_adoptions, busy);
+    metric_set(&ingester_adoptions_limit, ADOPTIONS_MAX);
+}
+
+// ---- the threads
+
+static void *run_beat(void *arg)
+{
+    struct beat *b = arg;
+    struct adopt *a = b->adopt;
     while (!is_over(a)) {
-        struct req r;
-        err e = {0};
-        uint64_t next = clock_mono_ns() + TICK_NS;
-        req_init(&r, RANK_DUTY, NULL, WORK_MAX, ROUND_NS);
-        if (!look(a, &r, &e)) {
-            char text[LOG_QUOTE_MAX];
-            log_warn(NULL, "stream.adoption_waits", "fault=%s", log_quote(text, str_of(e.msg)));
-        }
-        req_release(&r);
+        uint64_t next = clock_mono_ns() + b->every_ns;
+        b->fn(a);
         lock_take(&a->lock);
         while (!a->stopping && cond_wait_until(&a->wake, &a->lock, next))
             ;
@@ -547,12 +690,28 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void release(struct adopt *a)
+static bool start_threads(struct adopt *a, err *e)
 {
-    silences_release(&a->silences);
-    cond_release(&a->wake);
-    lock_release(&a->lock);
-    mem_must_free(a);
+    static const struct beat beats[] = {
+        {.name = "ingester.look", .fn = beat_look, .every_ns = LOOK_NS},
+        {.name = "ingester.clear", .fn = beat_clear, .every_ns = TICK_NS},
+        {.name = "ingester.sweep", .fn = beat_sweep, .every_ns = TICK_NS}};
+    for (size_t i = 0; i < ADOPTIONS_MAX; i++) {
+        struct worker *w = &a->workers[i];
+        w->adopt = a;
+        if (!thread_start(&w->thread, "ingester.adopt", run_worker, w, e)) return false;
+        lock_take(&a->lock);  // those that run read it
+        a->worker_count++;
+        lock_give(&a->lock);
+    }
+    for (size_t i = 0; i < COUNT(beats); i++) {
+        struct beat *b = &a->beats[i];
+        *b = beats[i];
+        b->adopt = a;
+        if (!thread_start(&b->thread, b->name, run_beat, b, e)) return false;
+        a->beat_count++;
+    }
+    return true;
 }
 
 bool adopt_start(struct ingester *in, struct adopt **out, err *e)
@@ -564,21 +723,29 @@ bool adopt_start(struct ingester *in, struct adopt **out, err *e)
     a->sweep_mono_ns = clock_mono_ns() + SWEEP_NS;
     lock_init(&a->lock, LOCK_ADOPTION);
     cond_init(&a->wake);
-    if (thread_start(&a->thread, "ingester.adopt", run, a, e)) {
+    if (start_threads(a, e)) {
         *out = a;
         return true;
     }
-    release(a);
+    adopt_stop(a);
     return false;
 }
 
 void adopt_stop(struct adopt *a)
 {
     if (!a) return;
+    atomic_store(&a->in->adopting.canceled, true);
     lock_take(&a->lock);
     a->stopping = true;
     cond_wake_all(&a->wake);
     lock_give(&a->lock);
-    thread_join(a->thread);
-    release(a);
+    for (size_t i = 0; i < a->beat_count; i++)
+        thread_join(a->beats[i].thread);
+    for (size_t i = 0; i < a->worker_count; i++)
+        thread_join(a->workers[i].thread);
+    silences_release(&a->silences);
+    mem_free(NULL, a->passed, a->passed_cap * sizeof *a->passed);
+    cond_release(&a->wake);
+    lock_release(&a->lock);
+    mem_must_free(a);
 }

@@ -109,6 +109,7 @@ static void set_gauges(void *arg)
     count_streams(in);
     if (in->flush) flush_gauges(in->flush);
     streams_gauges(in->streams);
+    adopt_gauges(in->adopt);
 }
 
 // ---- life
@@ -124,6 +125,7 @@ static void release(struct ingester *in)
     cond_release(&in->wake);
     lock_release(&in->lock);
     known_ids_release(&in->known_ids);
+    req_release(&in->adopting);
     mem_must_free(in->dir);
     mem_must_free(in);
 }
@@ -270,6 +272,7 @@ static bool start(const struct process *process, void **self, err *e)
     snprintf(in->dir, room, "%s%s", process->data_dir, below);
     lock_init(&in->lock, LOCK_INGESTER);
     cond_init(&in->wake);
+    req_init(&in->adopting, RANK_DUTY, NULL, SIZE_MAX, 0);
     known_ids_init(&in->known_ids, process->data_dir);
     const struct ingester_config *c = ingester_settings(in);
     // Zeroed memory is INGESTER_REPLAYING: requests are answered "replaying" until the duty thread
@@ -366,6 +369,8 @@ static void retire(void *self, uint64_t deadline_mono_ns)
     cond_wake_all(&in->wake);
     lock_give(&in->lock);
     if (!first) return;
+    // An adoption under way is let go at once, and is the next ingester's.
+    atomic_store(&in->adopting.canceled, true);
     // The duty thread ends before the log drains, as it may be opening the log. The log drains
     // before the flush, which then sees every cut closed; from then on pushes are refused.
     // Registrations of streams of which nothing is left in the log go last.

@@ -58,6 +58,8 @@ struct ingester {
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;
     _Atomic uint64_t cuts_found;
+    struct req adopting;            // the parent of all requests of adoptions; the drain cancels it
+    _Atomic size_t adoption_bytes;  // of the head, promised to cuts that adoptions are reading
 };
 
 const struct ingester_config *ingester_settings(const struct ingester *in);
@@ -89,9 +91,9 @@ bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, 
 // Applies the unread entries of all cuts. (replay.c)
 bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 
-// The same for the cuts of a stream that is being adopted. The head's limit holds, and the calling
-// thread does it alone.
-bool replay_adopted(struct ingester *in, struct cut **cuts, size_t n, err *e) MUST_CHECK;
+// The same for one cut of a stream that is being adopted. The head's limit holds, and the calling
+// thread does it alone. After a failure the head may have some of its rows.
+bool replay_adopted(struct ingester *in, struct cut *c, err *e) MUST_CHECK;
 
 // Before rows of the tenant are read back: which of them deletions hide. (aside.c)
 bool missed_learn(struct missed *m, str tenant, err *e) MUST_CHECK;

@@ -9,7 +9,7 @@
 // Members are probed every 2 s. An older answer shows that a probe in between was not answered.
 #define FRESH_NS (3 * NS_PER_S)
 
-// Looks come every second. If the next one comes later, this process stood still.
+// Looks come twice a second. If the next one comes much later, this process stood still.
 #define LOOK_MOST_NS (2 * NS_PER_S)
 
 void silences_release(struct silences *s)
@@ -30,17 +30,22 @@ int64_t silences_of(const struct silences *s, id128 boot)
     return find(s, boot).ns;
 }
 
-bool silence_is_short(const struct silence *s)
+static int64_t looked_ago(const struct silences *s, uint64_t mono_ns)
 {
-    return s->met && s->ns < OWNERLESS_NS;
+    assert(mono_ns >= s->looked_mono_ns);
+    uint64_t since = s->looked_mono_ns ? mono_ns - s->looked_mono_ns : 0;
+    return (int64_t)MIN(since, (uint64_t)LOOK_MOST_NS);
+}
+
+bool silence_is_short(const struct silences *s, const struct silence *row, uint64_t mono_ns)
+{
+    return row->met && row->ns + looked_ago(s, mono_ns) < OWNERLESS_NS;
 }
 
 bool silences_look(struct silences *s, const struct sighting *v, size_t n, uint64_t mono_ns, err *e)
 {
     struct silences next = {.looked_mono_ns = mono_ns};
-    uint64_t since = s->looked_mono_ns ? mono_ns - s->looked_mono_ns : 0;
-    int64_t passed = (int64_t)MIN(since, (uint64_t)LOOK_MOST_NS);
-    assert(mono_ns >= s->looked_mono_ns);
+    int64_t passed = looked_ago(s, mono_ns);
     if (n && !mem_grow(NULL, &next.v, &next.cap, n, sizeof *next.v, e)) return false;
     for (size_t i = 0; i < n; i++) {
         struct silence row = find(s, v[i].boot);

@@ -46,8 +46,8 @@ void silences_release(struct silences *s);  // idempotent
 bool silences_look(struct silences *s, const struct sighting *v, size_t n, uint64_t mono_ns,
                    err *e) MUST_CHECK;
 
-// Whether it answered within OWNERLESS_NS.
-bool silence_is_short(const struct silence *s);
+// Whether it answered within OWNERLESS_NS, by the looks so far and the time since the last one.
+bool silence_is_short(const struct silences *s, const struct silence *row, uint64_t mono_ns);
 
 // How long a process has been silent; 0 for one that is not known.
 int64_t silences_of(const struct silences *s, id128 boot);

@@ -125,28 +125,21 @@ static void *work(void *arg)
 
 static bool find_unread(struct replay *all, err *e)
 {
-    size_t count = wal_cuts(all->in->wal, NULL, 0);
+    size_t count = wal_unread(all->in->wal, NULL, 0);
     all->bytes = (count + 1) * sizeof(struct cut *);
     all->cuts = mem_alloc(NULL, all->bytes, e);
     if (!all->cuts) return false;
-    // No cut is made or dropped while the log is not open. Those that are hidden are being read.
-    count = MIN(count, wal_cuts(all->in->wal, all->cuts, count));
-    for (size_t i = 0; i < count; i++) {
-        if (!wal_is_unread(all->cuts[i]) || atomic_load(&all->cuts[i]->hidden)) continue;
+    // No cut is made or dropped while the log is not open.
+    all->n = MIN(count, wal_unread(all->in->wal, all->cuts, count));
+    for (size_t i = 0; i < all->n; i++)
         all->entries += entries_of(all->cuts[i]);
-        all->cuts[all->n++] = all->cuts[i];
-    }
     return true;
 }
 
-bool replay_adopted(struct ingester *in, struct cut **cuts, size_t n, err *e)
+bool replay_adopted(struct ingester *in, struct cut *c, err *e)
 {
-    struct replay all = {.in = in, .cuts = cuts, .n = n};
-    lock_init(&all.lock, LOCK_CUT);
-    work(&all);
-    lock_release(&all.lock);
-    if (all.failed) *e = all.fault;
-    return !all.failed;
+    struct replay all = {.in = in};
+    return read_cut(&all, c, e);
 }
 
 bool replay_run(struct ingester *in, err *e)

@@ -104,14 +104,14 @@ static void save_recent_ids(struct flush *f)
     char text[LOG_QUOTE_MAX];
     err e = {0};
     bool ok = head_save_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e);
-    if (!ok && !f->recent_ids_fails) {
+    bool failed = atomic_exchange(&f->recent_ids_fails, !ok);
+    if (!ok && !failed) {
         log_warn(NULL, "past.unsaved", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
                  "make room on this disk: else the next start takes profiles with ids as loose for "
                  "half an hour");
         known_ids_note_unsaved(&f->in->known_ids);
     }
-    if (ok && f->recent_ids_fails) known_ids_note_saved(&f->in->known_ids);
-    f->recent_ids_fails = !ok;
+    if (ok && failed) known_ids_note_saved(&f->in->known_ids);
 }
 
 // Told once each time that it begins.
@@ -119,13 +119,12 @@ static void tell_lacks(struct flush *f)
 {
     int64_t until_ns = 0;
     bool lacks = head_lacks_ids(f->in->head, &until_ns);
-    if (lacks && !f->ids_lack) {
+    if (!atomic_exchange(&f->ids_lack, lacks) && lacks) {
         log_warn(NULL, "ids.let_go", "known_seconds=%llu do=\"%s\"",
                  (unsigned long long)(head_knows_ids_ns(f->in->head) / (uint64_t)NS_PER_S),
                  "raise ingester.head_memory: ids of the last half hour have no room, so profiles "
                  "that may be repeated are loose");
     }
-    f->ids_lack = lacks;
 }
 
 void flush_wake(struct flush *f)
@@ -159,6 +158,7 @@ static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
         c->found = w->found;
         c->opened_wall_ns = w->opened_wall_ns;
         c->ticket = ++f->tickets;
+        c->asker = &f->whole;
         arena_init(&c->arena, &f->budget, SIZE_MAX);
         f->cuts[f->n++] = c;
     }
@@ -286,12 +286,6 @@ static bool insists(struct flush *f, const struct closed_cut *c)
     return c->polite >= POLITE_TRIES || f->demands > 0 || f->draining || used > limit / 4 * 3;
 }
 
-enum drop_end {
-    DROP_POLITELY_NOT,
-    DROP_NOT_OF_LOG,
-    DROP_DONE
-};
-
 static void end_drop(struct flush *f, struct closed_cut *c, enum drop_end how)
 {
     lock_take(&f->lock);
@@ -307,7 +301,7 @@ static void end_drop(struct flush *f, struct closed_cut *c, enum drop_end how)
 // The head comes first, then the log: rows point to the log's cut, which wal_drop frees. If the
 // process ends in between, the next start reads the cut, finds its rows in the store and drops it
 // again.
-static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insist)
+enum drop_end closed_drop(struct flush *f, const struct closed_cut *c, bool insist)
 {
     size_t rows = 0;
     char stream[ULID_TEXT];
@@ -353,7 +347,7 @@ static bool drop_covered(struct flush *f)
         }
         lock_give(&f->lock);
         if (!c) return any;
-        enum drop_end how = drop(f, c, insist);
+        enum drop_end how = closed_drop(f, c, insist);
         end_drop(f, c, how);
         any = any || how == DROP_DONE;
         i += how != DROP_DONE;

@@ -62,6 +62,11 @@ void flush_wake(struct flush *f);  // there may be something to do
 // logged.
 bool flush_recall(struct flush *f);
 
+// Takes a cut of a stream that is being adopted (wal.h) to the store, and drops it from head and
+// log, which frees it. All of it was read. On failure, also when the asker is canceled, the cut is
+// still there, with or without rows in the head. From the thread that adopts the stream.
+bool flush_adopted(struct flush *f, const struct req *asker, struct cut *cut, err *e) MUST_CHECK;
+
 // Flushes until no cut is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);
 struct manifests *flush_manifests(struct flush *f);  // of its store, as long as it lives

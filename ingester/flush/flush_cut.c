@@ -290,7 +290,7 @@ static void cover_one(struct round *x, struct inspection *l, struct piece *p)
     struct req r;
     err e = {0};
     req_init(&r, RANK_DUTY, &f->budget, SIZE_MAX, PIECE_NS);
-    r.asker = &f->whole;
+    r.asker = x->cut->asker;
     r.tenant = p->is.tenant;
     bool ok = req_alive(&r, &e) && piece_take(f, &r, p, &e);
     if (ok) {

@@ -233,8 +233,11 @@ static bool see_leaves(struct comparison *x, const struct inspection *l, err *e)
 
 // Parts that were in a leaf which retention removed. Their rows still count, in nodes of parents,
 // but there they cannot be told apart. As long as the segment is there it is compared. If it is
-// gone, all rows that no other part has must have been in it: only this stream's owner writes parts
-// of its cuts, and a part has all rows that no earlier part has. So they all count as seen.
+// gone, all rows that no other part has must have been in it, so they all count as seen. For a part
+// has all rows of the piece that no earlier part has, whoever wrote it: the stream's owner, or one
+// that adopted the stream and had read the whole cut. An adopter lacks two kinds of rows that the
+// owner may have: those that it knew already, which are in a part of another cut; and those in
+// damaged objects of the log, which it has told as lost.
 static bool see_expired(struct comparison *x, const struct inspection *l, err *e)
 {
     bool ok = true;

@@ -47,8 +47,9 @@ struct closed_cut {
     bool listed;
     bool covered;
     bool dropping;
-    bool dropped;    // from the head
-    uint32_t users;  // requests that work on it; it is not dropped meanwhile
+    bool dropped;             // from the head
+    const struct req *asker;  // of what is done for it
+    uint32_t users;           // requests that work on it; it is not dropped meanwhile
     unsigned failures;
     uint64_t try_at;  // monotonic; not before it
     unsigned polite;  // how often its drop gave way to readers
@@ -63,8 +64,8 @@ struct flush {
     struct store *store;
     struct manifests *manifests;
     char *recent_ids_dir;
-    bool ids_lack;  // ids were let go that still matter
-    bool recent_ids_fails;
+    atomic_bool ids_lack;  // ids were let go that still matter
+    atomic_bool recent_ids_fails;
     struct mem_budget budget;
     pthread_t thread;
     bool started;
@@ -97,6 +98,15 @@ struct flush {
 // Adds the log's closed cuts to the table and brings those that are there up to date. With the
 // lock. Fails without memory; then some cuts are missing.
 bool flush_adopt(struct flush *f, err *e);
+
+enum drop_end {
+    DROP_POLITELY_NOT,
+    DROP_NOT_OF_LOG,  // it has left the head, and the log does not drop it now
+    DROP_DONE
+};
+
+// Drops a covered cut, which is `dropping`.
+enum drop_end closed_drop(struct flush *f, const struct closed_cut *c, bool insist);
 
 // ---- flush_cut.c
 

@@ -38,6 +38,7 @@ struct removal {
     struct service_head *service;
     const struct cut *cut;             // all of its rows,
     const struct head_removal *these;  // or, if this is not NULL, these
+    bool forgets;                      // they are in no store: their ids are not known any more
     uint32_t series;
     uint64_t fingerprint;  // of the series
 };
@@ -60,7 +61,7 @@ static bool goes(const void *arg, const struct row *row)
     struct head *h = x->service->head;
     bool meant = x->these ? row_is_meant(x->these, x->service, x->series, row) : row->cut == x->cut;
     if (!meant) return false;
-    if (h->remembers)
+    if (h->remembers && !x->forgets)
         recent_ids_add(&h->recent_ids, x->service->tenant,
                        (struct loose_key){x->fingerprint, row->id});
     ids_remove(&x->service->ids, x->series, row->id);
@@ -134,10 +135,10 @@ static bool thin_run(struct thinning *t, struct service_head *s, struct rows_run
 // How many steps the next run has: as many as the table of recent ids has room for. That room is
 // asked for here, without the lock. If there is none, the run has its full length and ids are
 // forgotten.
-static size_t run_length(struct service_head *s)
+static size_t run_length(struct service_head *s, bool forgets)
 {
     struct head *h = s->head;
-    if (!h->remembers) return HEAD_RUN;
+    if (!h->remembers || forgets) return HEAD_RUN;
     pthread_rwlock_rdlock(&s->lock);
     size_t rows = MIN(s->row_count, (uint64_t)HEAD_RUN);
     pthread_rwlock_unlock(&s->lock);
@@ -152,7 +153,7 @@ static size_t thin(struct service_head *s, struct removal *what)
     size_t rows = 0;
     bool done = false;
     while (!done) {
-        size_t length = run_length(s);
+        size_t length = run_length(s, what->forgets);
         struct rows_run run = {.left = length};
         service_lock_politely(s);
         uint64_t began = clock_thread_ns();
@@ -167,6 +168,9 @@ static size_t thin(struct service_head *s, struct removal *what)
             memcpy(hours, s->hours, sizeof hours);
             memset(s->hours, 0, sizeof hours);
         }
+        // A cut that was let go may be read again, perhaps at the same address: then it has a new
+        // list, which lacks this service.
+        if (done && !what->these && s->noted.cut == what->cut) s->noted = (struct noted_cut){0};
         pthread_rwlock_unlock(&s->lock);
         head_note_run(s->head, length - run.left, began);
         rows_waste_free(service_budget(s), run.waste);
@@ -212,30 +216,38 @@ static bool mark(struct head *h, struct cut *cut, bool insist)
     return true;
 }
 
-bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
+// The cut is marked: no row of it comes any more.
+static size_t take_out(struct head *h, const struct cut *cut, bool forgets)
 {
     struct cut_walk w;
     struct service_head *s = NULL;
-    *rows = 0;
-    assert(cut->pins == 0);
-    if (!mark(h, cut, insist)) return false;
+    size_t rows = 0;
     cut_walk_begin(&w, h, cut);
     while ((s = cut_walk_next(&w))) {
-        struct removal all = {.cut = cut};
+        struct removal all = {.cut = cut, .forgets = forgets};
         struct service_head *found = s;
         // Held for one service at a time, so that a refresh (head_exclude) can come in between. A
         // copy may have replaced the service while the lock was waited for.
         pthread_rwlock_wrlock(&h->removing);
         s = service_current(found);
-        *rows += thin(s, &all);
+        rows += thin(s, &all);
         service_compact(s);
         pthread_rwlock_unlock(&h->removing);
         service_unref(found);
     }
-    atomic_fetch_sub_explicit(&h->dropping, 1, memory_order_release);
     cut_services_forget(h, cut);
     sweep_others(h, w.all ? head_count(h).services : SWEPT_BESIDES);
     head_tidy(h);
+    return rows;
+}
+
+bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
+{
+    *rows = 0;
+    assert(cut->pins == 0);
+    if (!mark(h, cut, insist)) return false;
+    *rows = take_out(h, cut, false);
+    atomic_fetch_sub_explicit(&h->dropping, 1, memory_order_release);
     return true;
 }
 
@@ -296,6 +308,17 @@ void head_adopts(struct head *h)
     if (!h->adopts) atomic_fetch_add_explicit(&h->dropping, 1, memory_order_relaxed);
     h->adopts = true;
     pthread_rwlock_unlock(&h->drops);
+}
+
+// No reader counts its rows, so that none has to be out for the mark. It is taken back, as the cut
+// may be read again.
+void head_let_go(struct head *h, struct cut *cut)
+{
+    bool dropped = atomic_load_explicit(&cut->dropped, memory_order_relaxed);
+    assert(cut->pins == 0 && atomic_load_explicit(&cut->hidden, memory_order_relaxed));
+    atomic_store_explicit(&cut->dropped, true, memory_order_relaxed);
+    (void)take_out(h, cut, true);
+    atomic_store_explicit(&cut->dropped, dropped, memory_order_relaxed);
 }
 
 void head_reveal(struct head *h, struct cut *const *cuts, size_t n)

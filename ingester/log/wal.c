@@ -394,6 +394,19 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max)
     return n;
 }
 
+size_t wal_unread(struct wal *w, struct cut **out, size_t max)
+{
+    size_t n = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (atomic_load_explicit(&c->hidden, memory_order_relaxed) || !wal_is_unread(c)) continue;
+        if (n++ < max) out[n - 1] = c;
+    }
+    lock_give(&w->lock);
+    return n;
+}
+
 size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max)
 {
     lock_take(&w->lock);

@@ -60,6 +60,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "ingester/log/cut.h"
+#include "loop/req.h"
 
 struct wal;
 
@@ -188,6 +189,9 @@ typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
 // Whether the cut has entries that the owner was not given yet.
 bool wal_is_unread(const struct cut *c);
 
+// As wal_cuts, of those cuts alone, without hidden ones: their adoption reads them.
+size_t wal_unread(struct wal *w, struct cut **out, size_t max);
+
 // Calls fn for each unread entry in order, and for earlier entries that may have brought news; then
 // the cut is read. An entry that is damaged, is missing, or is refused by fn with data_loss,
 // invalid_argument or out_of_range is passed over, counted in the cut (lost_entries, lost_rows) and
@@ -214,20 +218,23 @@ bool wal_remove(const char *dir, err *e) MUST_CHECK;
 // one. Each adopted stream has a number, which its cuts have too, so that answers give its rows by
 // themselves: its owner may be alive after all, and answer for it as well.
 //
-//     wal_adopt      its cuts come, hidden. The caller reads them, then reveals their rows
+//     wal_adopt      its cuts come, hidden. The caller reads them, the oldest first. What he
+//     flushes
+//                    meanwhile he drops (wal_drop); at last he reveals the rows of the others
 //                    (head_reveal)
 //     wal_adopted    it is a stream of this log from now on
 //     wal_let_go     or it is none: its rows have left the head, its cuts are freed
 //
-// One thread at a time. Between the first and the last of them no other function names the stream.
+// Several threads may adopt, each a stream of its own. Between the first and the last of these
+// calls no other function names the stream.
 
 struct wal_terms {
-    size_t most_bytes;  // a larger log is resource_exhausted
-    bool damaged;       // false: a damaged head of an object is data_loss; true: the rest is read
+    bool damaged;             // what a damaged head of an object is: data_loss, or left out
+    const struct req *asker;  // with it all requests of adoptions are canceled; NULL: never
 };
 
 // Fails with already_exists if the log has the stream, as the terms say, or as the store or the log
-// says. *cuts is the arena's; the cuts are the log's.
+// says. *cuts is the arena's; the cuts are the log's, the oldest first.
 bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struct arena *a,
                struct cut ***cuts, size_t *n, err *e) MUST_CHECK;
 void wal_adopted(struct wal *w, id128 stream);

@@ -24,10 +24,11 @@
 
 #include <inttypes.h>
 
-// Each cut is a column family, and RocksDB takes longer to make one the more there are: 5 ms at
-// 100, 50 ms at 500, 400 ms at 2000, while all appends wait. With more cuts than this, age alone
-// closes a cut only after keep_ns / CUTS_MANY, so that at most as many again come to be before the
-// oldest go.
+// On disk each cut is a column family, and RocksDB takes longer to make one the more there are: 5
+// ms at 100, 50 ms at 500, 400 ms at 2000, while all appends wait. With more cuts than this, age
+// alone closes a cut only after keep_ns / CUTS_MANY, so that at most as many again come to be
+// before the oldest go. In a store cuts cost nothing of that, and those of an adopted stream may be
+// many.
 #define CUTS_MANY 128
 
 // How long a clock may be wrong after a start. A machine without a battery-backed clock boots in
@@ -122,11 +123,10 @@ static bool is_full(const struct wal *w, size_t bytes)
     return c->bytes - c->news_bytes + bytes > most || (c->bytes + bytes) / CUT_NEWS_TIMES > most;
 }
 
-// With the lock: a thread that adopts a stream adds the stream's cuts without having the lead.
 static bool wal_has_many_cuts(struct wal *w)
 {
     lock_take(&w->lock);
-    bool many = w->cut_count > CUTS_MANY;
+    bool many = !wal_is_remote(w) && w->cut_count > CUTS_MANY;
     lock_give(&w->lock);
     return many;
 }

@@ -608,6 +608,9 @@ static bool objects_scan(struct scan *s, err *e)
     struct req r;
     bool covered = false;
     objects_req(w, &r, OBJECTS_READ_NS);
+    lock_take(&w->lock);
+    r.asker = c->adopted ? w->objects->asker : NULL;
+    lock_give(&w->lock);
     bool ok = object_log_read(w->options.store, &r, c->stream, &cut, &to, &covered, e);
     req_release(&r);
     if (covered) scan_vanished(s);

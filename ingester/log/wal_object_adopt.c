@@ -4,8 +4,10 @@
 //
 //     1. The stream is sealed and looked at.                                 wal_adopt
 //     2. Its whole cuts come into the tables, hidden: they are in no list.
-//     3. The caller reads them (wal_scan) and reveals their rows (head.h).
-//     4. From now on the stream is one that has ended.                       wal_adopted
+//     3. The caller reads them (wal_scan), one after the other. Where memory is short he flushes
+//        those that are read, and drops them (wal_drop); their objects stay.
+//     4. He reveals the rows of the others (head.h). From now on the stream is one that has ended.
+//                                                                            wal_adopted
 //
 // If the caller cannot read it, he takes the rows out of the head again, and the stream is let go
 // (wal_let_go): it stays sealed, and another ingester reads it.
@@ -26,7 +28,7 @@ static struct owned *find(struct wal *w, id128 stream)
     return NULL;
 }
 
-// The cuts that were found, and how many bytes they have.
+// The cuts that were found.
 static bool collect(struct wal *w, struct arena *a, id128 stream, struct cut ***cuts, size_t *n,
                     err *e)
 {
@@ -40,7 +42,7 @@ static bool collect(struct wal *w, struct arena *a, id128 stream, struct cut ***
 }
 
 // Notes that the stream is being adopted, unless this log has it already.
-static bool begin(struct wal *w, id128 stream, struct owned *s, err *e)
+static bool begin(struct wal *w, id128 stream, const struct req *asker, struct owned *s, err *e)
 {
     struct wal_objects *o = w->objects;
     lock_take(&w->lock);
@@ -51,6 +53,7 @@ static bool begin(struct wal *w, id128 stream, struct owned *s, err *e)
         *s = (struct owned){
             .id = stream, .ended = true, .old = true, .reading = true, .adopted = ++o->adoptions};
         o->streams[o->stream_count++] = *s;
+        o->asker = asker;
     }
     lock_give(&w->lock);
     return ok;
@@ -63,10 +66,13 @@ bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struc
     struct req r;
     if (!w->objects)
         return err_set(e, ERR_FAILED_PRECONDITION, "the log of this ingester is on its disk");
-    if (!begin(w, stream, &s, e)) return false;
+    if (!begin(w, stream, terms->asker, &s, e)) return false;
     FAULT("wal.adopt");
-    objects_req(w, &r, OBJECTS_READ_NS);
-    bool ok = objects_find_stream(w, &s, terms, &r, e);
+    // A stream may have any number of objects, so this has no limit of time; each request of the
+    // store has one.
+    objects_req(w, &r, 0);
+    r.asker = terms->asker;
+    bool ok = objects_find_stream(w, &s, terms->damaged, &r, e);
     req_release(&r);
     lock_take(&w->lock);
     struct owned *own = find(w, stream);

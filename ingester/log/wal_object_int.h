@@ -70,9 +70,10 @@ struct wal_objects {
     struct owned *streams;
     size_t stream_count;
     size_t stream_cap;
-    bool unnoted;        // the file of streams lacks the last change
-    uint32_t adoptions;  // so far
-    struct gone *gone;   // by stream, then cut
+    bool unnoted;             // the file of streams lacks the last change
+    uint32_t adoptions;       // so far
+    const struct req *asker;  // of all of them (wal_terms)
+    struct gone *gone;        // by stream, then cut
     size_t gone_count;
     size_t gone_cap;
 };
@@ -107,8 +108,8 @@ bool objects_open(struct wal *w, err *e) MUST_CHECK;  // at the first open
 bool objects_find(struct wal *w, err *e) MUST_CHECK;
 // Seals the stream *s and brings its cuts into the tables; if it is adopted they are hidden. *s is
 // a copy.
-bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
-                         struct req *r, err *e) MUST_CHECK;
+bool objects_find_stream(struct wal *w, struct owned *s, bool damaged, struct req *r,
+                         err *e) MUST_CHECK;
 // Takes the cuts of a stream out of the tables again. The head has no rows of them.
 void objects_forget_half(struct wal *w, id128 stream);
 void objects_free(struct wal *w);  // idempotent

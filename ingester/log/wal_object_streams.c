@@ -192,7 +192,7 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
         lock_give(&w->lock);
         return ok;
     }
-    if (!wal_make_room(w, e)) return false;
+    if (!s->adopted && !wal_make_room(w, e)) return false;  // of a row for the stream
     struct cut *c = cut_new(s->id, found->cut, e);
     if (!c) return false;
     describe(w, c, found);
@@ -200,8 +200,11 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
     atomic_store(&c->hidden, s->adopted != 0);
     lock_take(&w->lock);
     // While the log is read anew nobody adds cuts. An adopted stream is in no table of streams: the
-    // last one there is the open one.
-    bool ok = !s->adopted || wal_admits(w, e);
+    // last one there is the open one. The room for one cut more is that of a leader, who has made
+    // sure of it and is about to take it (wal_need_cut).
+    bool ok =
+        (!s->adopted || wal_admits(w, e)) &&
+        mem_grow(NULL, (void *)&w->cuts, &w->cut_cap, w->cut_count + 2, sizeof(struct cut *), e);
     if (ok) {
         wal_add_cut(w, c);
         w->bytes += c->bytes;
@@ -210,16 +213,6 @@ static bool take_cut(struct wal *w, const struct owned *s, const struct object_l
     lock_give(&w->lock);
     if (!ok) cut_free(c);
     return ok;
-}
-
-static bool fits(const struct object_log_survey *survey, size_t most_bytes, err *e)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < survey->n; i++)
-        if (survey->cuts[i].whole) bytes += survey->cuts[i].bytes;
-    return bytes <= most_bytes ||
-           err_set(e, ERR_RESOURCE_EXHAUSTED, "its log has %llu bytes, and there is memory for %zu",
-                   (unsigned long long)bytes, most_bytes);
 }
 
 // Entries of cuts that can be read are counted when these are read (wal_read.c).
@@ -262,14 +255,13 @@ bool wal_was_taken_over(struct wal *w)
     return w->objects && w->objects->taken_over;
 }
 
-static bool take_survey(struct wal *w, struct owned *s, const struct wal_terms *terms,
+static bool take_survey(struct wal *w, struct owned *s, bool damaged,
                         const struct object_log_survey *survey, err *e)
 {
-    if (survey->damaged && !terms->damaged) {
+    if (survey->damaged && !damaged) {
         *e = survey->why;
         return false;
     }
-    if (!fits(survey, terms->most_bytes, e)) return false;
     for (size_t i = 0; i < survey->n; i++)
         if (!take_cut(w, s, &survey->cuts[i], e)) return false;
     s->found = true;
@@ -277,8 +269,7 @@ static bool take_survey(struct wal *w, struct owned *s, const struct wal_terms *
     return true;
 }
 
-bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms *terms,
-                         struct req *r, err *e)
+bool objects_find_stream(struct wal *w, struct owned *s, bool damaged, struct req *r, err *e)
 {
     struct store *store = w->options.store;
     struct object_log_survey survey;
@@ -289,7 +280,7 @@ bool objects_find_stream(struct wal *w, struct owned *s, const struct wal_terms 
     if (!s->adopted && !s->covered && !is_own_seal(w, s->id, number, r))
         w->objects->taken_over = true;
     bool ok = object_log_look(store, r, s->id, number, &survey, e) &&
-              take_survey(w, s, terms, &survey, e);
+              take_survey(w, s, damaged, &survey, e);
     object_log_survey_release(&survey);
     return ok;
 }
@@ -375,12 +366,11 @@ static void note_found(struct wal *w, const struct owned *s)
 bool objects_find(struct wal *w, err *e)
 {
     struct owned s;
-    const struct wal_terms terms = {.most_bytes = SIZE_MAX, .damaged = true};
     while (next_unfound(w, &s)) {
         struct req r;
         err why = {0};
         objects_req(w, &r, OBJECTS_READ_NS);
-        bool ok = objects_find_stream(w, &s, &terms, &r, &why);
+        bool ok = objects_find_stream(w, &s, true, &r, &why);
         req_release(&r);
         // If it was found by half, because memory was short, it is found again.
         if (!ok) objects_forget_half(w, s.id);

@@ -119,6 +119,45 @@ def test_an_adopter_that_is_killed_on_the_way_is_followed_by_another(cluster, po
     await_whole(s, service, PODS)
 
 
+def test_an_adoption_that_hangs_keeps_no_ingester_away_from_others(cluster):
+    """An ingester hangs in an adoption; what it tells of the others must not get old, and it must be able to adopt further streams."""
+    s, service = cluster.server(), unique()
+    push(s, service)
+    rows = {m: m.metric("flametree_ingester_head_rows") or 0 for m in cluster.ingesters()}
+    hangs, dead = sorted(rows, key=rows.get, reverse=True)[:2]
+    left = PODS - PODS * rows[hangs] // sum(rows.values())
+    assert 0 < left < PODS, rows
+    hangs.kill()
+    wipe(hangs)
+    hangs.env["FLAMETREE_FAULTS"] = "adopt.found=delay:3600000@1"  # of its former process' streams
+    hangs.start()
+    try:
+        await_("its adoption to hang", lambda: hangs.metric("flametree_ingester_adoptions") == 1, 60)
+        dead.kill()
+        wipe(dead)
+        await_("the rows of the one that is dead", lambda: ask(s, service)[1] >= left, 150, 0.5)
+        assert hangs.metric("flametree_ingester_adoptions") >= 1
+    finally:
+        hangs.kill()
+    hangs.env.pop("FLAMETREE_FAULTS")
+    hangs.start()
+    await_whole(s, service, PODS)
+
+
+def test_two_ingesters_that_are_killed_at_once_lose_nothing(cluster):
+    s, service = cluster.server(), unique()
+    push(s, service)
+    first = holder(cluster)
+    second = holder(cluster, [first])
+    for m in (first, second):
+        m.kill()
+        wipe(m)
+    second.start()  # two of three are enough to adopt
+    await_whole(s, service, PODS)
+    push(s, service)
+    await_whole(s, service, 2 * PODS)
+
+
 @contextlib.contextmanager
 def no_logs_in_the_store(c):
     """The store takes no object of any log meanwhile."""

@@ -29,7 +29,7 @@ static void a_process_that_answers_is_not_silent(void **state)
     look(&s, &fresh, 1, &now, 100);
     assert_int_equal(silences_of(&s, one), 0);
     assert_int_equal(silences_of(&s, two), 0);
-    assert_true(silence_is_short(&s.v[0]));
+    assert_true(silence_is_short(&s, &s.v[0], now));
     silences_release(&s);
 }
 
@@ -46,10 +46,11 @@ static void silence_counts_from_the_last_answer(void **state)
     assert_int_equal(silences_of(&s, one), 3 * NS_PER_S);
     look(&s, &silent, 1, &now, 11);
     assert_false(ownerless_is_due(silences_of(&s, one), 0));
-    assert_true(silence_is_short(&s.v[0]));
+    assert_true(silence_is_short(&s, &s.v[0], now));
+    assert_false(silence_is_short(&s, &s.v[0], now + SECOND));  // who asks between two looks
     look(&s, &silent, 1, &now, 1);
     assert_true(ownerless_is_due(silences_of(&s, one), 0));
-    assert_false(silence_is_short(&s.v[0]));
+    assert_false(silence_is_short(&s, &s.v[0], now));
     look(&s, &fresh, 1, &now, 1);
     assert_int_equal(silences_of(&s, one), 0);
     silences_release(&s);
@@ -74,7 +75,7 @@ static void a_process_that_was_never_seen_is_ownerless_as_late(void **state)
     (void)state;
     look(&s, &silent, 1, &now, 15);
     assert_false(ownerless_is_due(silences_of(&s, one), 0));
-    assert_false(silence_is_short(&s.v[0]));  // nothing to tell to others
+    assert_false(silence_is_short(&s, &s.v[0], now));  // nothing to tell to others
     look(&s, &silent, 1, &now, 1);
     assert_true(ownerless_is_due(silences_of(&s, one), 0));
     silences_release(&s);

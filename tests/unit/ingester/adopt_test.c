@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams of an ingester that was killed, taken over by another one whose head is far smaller than
+// their logs.
+#include "flush_world.h"
+#include "ingester/adopt.h"
+#include "ingester/flush/flush_int.h"
+#include "ingester/log/wal_object_int.h"
+#include "sys/thread.h"
+
+#define EACH    125  // rows of a batch
+#define BATCHES 4    // of a cut
+#define OWNER   "--ingester.log=object --ingester.log_linger=0s"
+#define SMALL   OWNER " --ingester.head_memory=1MiB --ingester.lexicon_memory=0"
+
+struct bench {
+    struct world x;
+    id128 stream;
+    atomic_bool looks;         // at each segment, whether anything of the stream shows already
+    atomic_bool shows;         // it did
+    atomic_bool cancels;       // the adoption, at its first segment
+    _Atomic unsigned created;  // segments since the adopter began
+};
+
+static bool serves(struct world *x, id128 stream)
+{
+    struct wal_served v[32];
+    size_t n = wal_serves(x->w.in->wal, v, COUNT(v));
+    bool is = false;
+    assert_true(n <= COUNT(v));
+    for (size_t i = 0; i < n; i++)
+        is = is || id128_eq(v[i].stream, stream);
+    return is;
+}
+
+// Rows of adopted streams that answers count.
+static uint64_t adopted_rows(struct world *x)
+{
+    uint64_t sum = 0;
+    for (uint32_t adopted = 1; adopted < 9; adopted++) {
+        for (size_t t = 0; t < COUNT(fact_tenants); t++) {
+            struct req r;
+            struct inventory there;
+            str tenant = str_of(fact_tenants[t]);
+            const struct head_query q = {.tenants = &tenant,
+                                         .tenant_count = 1,
+                                         .from_ns = INT64_MIN,
+                                         .to_ns = INT64_MAX,
+                                         .adopted = adopted};
+            req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+            head_pin(x->w.in->head);
+            assert_ok(head_stat(x->w.in->head, &r, &q, false, &there, e));
+            head_unpin(x->w.in->head);
+            sum += there.profiles;
+            req_release(&r);
+        }
+    }
+    return sum;
+}
+
+static enum memstore_fault no_segments(void *arg, const struct memstore_event *ev)
+{
+    (void)arg;
+    bool is = ev->op == MEMSTORE_CREATE && str_contains(ev->name, S("/live/a/"));
+    return is ? MEMSTORE_FAILS : MEMSTORE_FINE;
+}
+
+static enum memstore_fault see_segment(void *arg, const struct memstore_event *ev)
+{
+    struct bench *b = arg;
+    if (ev->op != MEMSTORE_CREATE || !str_contains(ev->name, S("/live/a/"))) return MEMSTORE_FINE;
+    b->created++;
+    if (b->looks && (serves(&b->x, b->stream) || adopted_rows(&b->x) > 0)) b->shows = true;
+    if (b->cancels) atomic_store(&b->x.w.in->adopting.canceled, true);
+    return MEMSTORE_FINE;
+}
+
+// Batches of one tenant and service, in the last hours.
+static void fill(struct world *x, size_t batches)
+{
+    struct fact facts[EACH];
+    for (size_t k = 0; k < batches; k++) {
+        struct arena a;
+        struct batch batch;
+        arena_init(&a, NULL, SIZE_MAX);
+        for (size_t i = 0; i < EACH; i++) {
+            facts[i] = fact_roll(&x->dice, clock_wall_ns() - 2 * HOUR, 2 * HOUR);
+            facts[i].tenant = facts[i].service = 0;
+        }
+        str bytes = fact_batch(&a, facts, EACH);
+        assert_ok(batch_decode(&a, bytes, &batch, e));
+        assert_ok(push_bytes(x, str_of(fact_tenants[0]), bytes, e));
+        lines_of_batch(&x->want[0], str_of(fact_tenants[0]), &batch);
+        x->rows += batch.record_count;
+        arena_release(&a);
+    }
+}
+
+static id128 open_stream(struct world *x)
+{
+    struct wal_place place;
+    assert_ok(wal_position(x->w.in->wal, &place, e));
+    return place.stream;
+}
+
+// The owner writes so many cuts, none of which goes to the store, and is killed. What comes after
+// it has another directory.
+static void leave(struct bench *b, size_t cuts, const char *flags)
+{
+    struct world *x = &b->x;
+    memstore_set_hooks(x->store, no_segments, NULL, NULL);
+    b->stream = open_stream(x);
+    for (size_t i = 0; i < cuts; i++) {
+        fill(x, BATCHES);
+        if (i + 1 < cuts) assert_ok(wal_cut_now(x->w.in->wal, e));
+    }
+    for (int op = 0; op < MEMSTORE_OPS; op++)
+        if (op != MEMSTORE_READ)
+            memstore_fail(x->store, (enum memstore_op)op, MEMSTORE_FAILS, 1, UINT64_MAX);
+    whole_stop(&x->w);
+    memstore_heal(x->store);
+    memstore_set_hooks(x->store, see_segment, NULL, b);
+    dir_remove(x->dir);
+    dir_new(x->dir);
+    snprintf(x->flags, sizeof x->flags, "%s", flags);
+    start(x);
+}
+
+static void begin(struct bench *b, uint64_t seed, size_t cuts, const char *flags)
+{
+    memset(b, 0, sizeof *b);
+    world_start(&b->x, seed, OWNER);
+    leave(b, cuts, flags);
+}
+
+static bool adopt(struct bench *b, id128 stream, size_t *cuts, err *e)
+{
+    AWAIT(adopt_may(b->x.w.in));
+    return adopt_take_over(b->x.w.in, stream, false, cuts, e);
+}
+
+// All that was pushed is there once.
+static void flush_and_check(struct bench *b)
+{
+    struct flush_totals done;
+    assert_ok(flush(&b->x, &done, e));
+    AWAIT(rows_held(&b->x) == 0);
+    check(&b->x);
+    wal_tick(b->x.w.in->wal);
+    assert_true(wal_is_covered(b->x.w.in->wal, b->stream));
+}
+
+static void end(struct bench *b)
+{
+    memstore_set_hooks(b->x.store, NULL, NULL, NULL);
+    world_end(&b->x);
+}
+
+static void a_stream_of_many_cuts_is_adopted_within_a_small_head(void **state)
+{
+    (void)state;
+    struct bench b;
+    size_t cuts = 0;
+    begin(&b, 1, 24, SMALL);
+    uint64_t log = memstore_size(b.x.store, "v1/log/");
+    size_t limit = atomic_load(&head_budget(b.x.w.in->head)->limit);
+    if (log < limit / 2) fail_msg("the log has %zu bytes only", (size_t)log);
+    b.looks = true;
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    b.looks = false;
+    assert_int_equal(cuts, 24);
+    assert_true(b.created > 0);
+    assert_false(b.shows);
+    assert_true(serves(&b.x, b.stream));
+    // What was not flushed on the way counts now, and nothing else: each row is in the head, or in
+    // a segment.
+    assert_int_equal(adopted_rows(&b.x), rows_held(&b.x));
+    assert_int_equal(wal_count(b.x.w.in->wal).lost_entries, 0);
+    flush_and_check(&b);
+    end(&b);
+}
+
+static void rows_of_a_try_that_failed_come_again(void **state)
+{
+    (void)state;
+    struct bench b;
+    size_t cuts = 0;
+    err why = {0};
+    begin(&b, 2, 12, OWNER);
+    // Once it has read all heads and half of the cuts: each head is a read, each object at most
+    // two.
+    memstore_fail(b.x.store, MEMSTORE_READ, MEMSTORE_FAILS, 12 * BATCHES + 6 * BATCHES, 1);
+    assert_false(adopt(&b, b.stream, &cuts, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_int_equal(rows_held(&b.x), 0);
+    assert_false(wal_has_stream(b.x.w.in->wal, b.stream));
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    assert_int_equal(adopted_rows(&b.x), b.x.rows);
+    flush_and_check(&b);
+    end(&b);
+}
+
+static void an_adoption_is_let_go_at_once_and_the_next_one_goes_on(void **state)
+{
+    (void)state;
+    struct bench b;
+    size_t cuts = 0;
+    err why = {0};
+    begin(&b, 3, 24, SMALL);
+    b.cancels = true;
+    assert_false(adopt(&b, b.stream, &cuts, &why));
+    assert_int_equal(why.code, ERR_CANCELED);
+    assert_int_equal(rows_held(&b.x), 0);
+    assert_int_equal(wal_cuts(b.x.w.in->wal, NULL, 0), 0);
+    assert_false(wal_has_stream(b.x.w.in->wal, b.stream));
+    b.cancels = false;
+    restart(&b.x);
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    flush_and_check(&b);
+    end(&b);
+}
+
+static void own_rows_go_to_the_store_if_an_adoption_needs_their_room(void **state)
+{
+    (void)state;
+    struct bench b;
+    size_t cuts = 0;
+    begin(&b, 4, 6, SMALL);
+    // No cut closes by itself meanwhile.
+    size_t limit = atomic_load(&head_budget(b.x.w.in->head)->limit);
+    while (atomic_load(&head_budget(b.x.w.in->head)->used) < limit / 8 * 5)
+        fill(&b.x, 1);
+    uint64_t own = rows_held(&b.x);
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    assert_true(b.created > 0);
+    AWAIT(rows_held(&b.x) < own || adopted_rows(&b.x) == rows_held(&b.x));
+    flush_and_check(&b);
+    end(&b);
+}
+
+struct adopter {
+    struct bench *b;
+    id128 stream;
+    bool ok;
+    err why;
+};
+
+static void *run_adopter(void *arg)
+{
+    struct adopter *a = arg;
+    size_t cuts = 0;
+    a->ok = adopt_take_over(a->b->x.w.in, a->stream, false, &cuts, &a->why);
+    return NULL;
+}
+
+static void several_streams_are_adopted_at_once_in_the_same_head(void **state)
+{
+    (void)state;
+    struct bench b = {0};
+    struct adopter adopters[3];
+    pthread_t threads[COUNT(adopters)];
+    err e = {0};
+    world_start(&b.x, 5, OWNER);
+    for (size_t i = 0; i < COUNT(adopters); i++) {
+        leave(&b, 8, i + 1 < COUNT(adopters) ? OWNER : SMALL);
+        adopters[i] = (struct adopter){.b = &b, .stream = b.stream};
+    }
+    AWAIT(adopt_may(b.x.w.in));
+    for (size_t i = 0; i < COUNT(adopters); i++)
+        assert_true(thread_start(&threads[i], "adopter", run_adopter, &adopters[i], &e));
+    for (size_t i = 0; i < COUNT(adopters); i++)
+        thread_join(threads[i]);
+    for (size_t i = 0; i < COUNT(adopters); i++) {
+        if (!adopters[i].ok) fail_msg("stream %zu: %s", i, adopters[i].why.msg);
+        assert_true(serves(&b.x, adopters[i].stream));
+    }
+    assert_int_equal(atomic_load(&b.x.w.in->adoption_bytes), 0);
+    flush_and_check(&b);
+    end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_of_many_cuts_is_adopted_within_a_small_head),
+        cmocka_unit_test(rows_of_a_try_that_failed_come_again),
+        cmocka_unit_test(an_adoption_is_let_go_at_once_and_the_next_one_goes_on),
+        cmocka_unit_test(own_rows_go_to_the_store_if_an_adoption_needs_their_room),
+        cmocka_unit_test(several_streams_are_adopted_at_once_in_the_same_head),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
