@@ -9,6 +9,7 @@
 //     POST /ingester/streams/remove       or removes it
 #include "codec/url.h"
 #include "ingester/aside.h"
+#include "ingester/forget.h"
 #include "ingester/ingester_int.h"
 #include "ingester/streams.h"
 

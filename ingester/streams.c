@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "codec/json.h"
 #include "codec/pb.h"
+#include "ingester/forget.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "ingester/presence.h"
@@ -728,88 +729,9 @@ void streams_gauges(struct streams *s)
     metric_set(&ingester_registered_age, n ? (clock_wall_ns() - oldest_ns) / NS_PER_S : 0);
 }
 
-// ---- a person gives up
-
-static bool is_meant(const struct forget *what, const struct registered_stream *o)
-{
-    if (what->stream) return id128_eq(o->stream, *what->stream);
-    return str_eq(o->node, what->node) &&
-           (!what->directory || id128_eq(o->directory, *what->directory));
-}
-
-// The address of the newest registration of the same directory: there its process would be.
-static str address_of(const struct registered *list, const struct registered_stream *o)
-{
-    str address = o->address;
-    for (size_t i = 0; i < list->n; i++) {
-        const struct registered_stream *other = &list->v[i];
-        if (str_eq(other->node, o->node) && id128_eq(other->directory, o->directory))
-            address = other->address;
-    }
-    return address;
-}
-
-// Whether a running process answers for that stream.
-static bool is_used(struct streams *s, struct req *r, const struct registered *list,
-                    const struct registered_stream *o)
-{
-    struct presence at = {.address = address_of(list, o), .directory = o->directory};
-    if (o->node.n == 0) return false;
-    if (id128_eq(o->directory, me(s)->directory)) return true;
-    presence_ask(s->in->process, &r->arena, &at, 1);
-    return at.there;
-}
-
-static bool forget_one(struct streams *s, struct req *r, const struct registered_stream *o, err *e)
-{
-    char ulid[ULID_TEXT];
-    char directory[ULID_TEXT];
-    char text[LOG_QUOTE_MAX];
-    if (!stream_forget(store_of(s), r, o, clock_wall_ns(), e)) return false;
-    ulid_print(o->stream, ulid);
-    ulid_print(o->directory, directory);
-    log_warn(NULL, "stream.forgotten", "stream=%s node=%s directory=%s", ulid,
-             log_quote(text, o->node), directory);
-    return true;
-}
-
-static bool forget_all(struct streams *s, struct req *r, const struct registered *list,
-                       const struct forget *what, size_t *n, err *e)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const struct registered_stream *o = &list->v[i];
-        if (!is_meant(what, o)) continue;
-        if (o->fault && o->fault != ERR_DATA_LOSS) {
-            return err_set(e, ERR_UNAVAILABLE,
-                           "its registration cannot be read, so nobody knows whether a process "
-                           "answers for it: %.*s",
-                           STR(o->why));
-        }
-        bool used = is_used(s, r, list, o);
-        // Without a directory all of the node's are meant that no process has.
-        if (used && !what->directory && !what->stream) continue;
-        if (used) {
-            return err_set(e, ERR_FAILED_PRECONDITION,
-                           "a process runs with that %s of %.*s, at %.*s, and answers for it",
-                           what->stream ? "stream" : "data directory", STR(o->node),
-                           STR(o->address));
-        }
-        if (!forget_one(s, r, o, e)) return false;
-        ++*n;
-    }
-    if (*n) return true;
-    if (what->stream) return err_set(e, ERR_NOT_FOUND, "the store knows no such stream");
-    return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s without a running process",
-                   what->directory ? "such data directory" : "stream", STR(what->node));
-}
-
 bool streams_forget(struct streams *s, struct req *r, const struct forget *what, size_t *n, err *e)
 {
-    struct registered list;
-    *n = 0;
-    bool ok = registry_read(s->registry, r, r->arena.budget, &list, e) &&
-              forget_all(s, r, &list, what, n, e);
-    registered_release(&list);
+    bool ok = forget_streams(s->in->process, s->registry, r, what, n, e);
     // So that answers soon stop to mention what was forgotten.
     if (ok) wake(s, true);
     return ok;

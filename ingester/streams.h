@@ -55,15 +55,8 @@ void streams_put(struct streams *s, struct arena *a, const struct head_query *q,
 // A JSON list of all registered streams of all ingesters.
 bool streams_print(struct streams *s, struct req *r, struct buf *out, err *e) MUST_CHECK;
 
-// Which registrations a person gives up: one stream, or those of a node, or of one directory of it.
-struct forget {
-    const id128 *stream;
-    str node;
-    const id128 *directory;
-};
-
-// Deletes registrations; *n says how many. Fails with failed_precondition if a running process
-// answers for the stream or has the directory, and with not_found if there is none to delete.
+// As forget_streams does (forget.h), and soon answers say so.
+struct forget;
 bool streams_forget(struct streams *s, struct req *r, const struct forget *what, size_t *n,
                     err *e) MUST_CHECK;
 

@@ -6,8 +6,8 @@
 #define ON(id) (UINT64_C(1) << CLI_##id)
 #define RANGED \
     (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF) | ON(EXPORT) | ON(IMPORT))
-#define REMOTE                                                                            \
-    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(STREAM_LS) | ON(STREAM_SHOW) |          \
+#define REMOTE                                                                           \
+    (RANGED | ON(PUSH) | ON(TOP) | ON(READY) | ON(STREAM_LS) | ON(STREAM_SHOW) |         \
      ON(STREAM_FORGET) | ON(STREAM_FORGOTTEN) | ON(STREAM_RECOVER) | ON(STREAM_REMOVE) | \
      ON(PLACE) | ON(DELETE) | ON(TENANT_DELETE) | ON(DELETIONS))
 
