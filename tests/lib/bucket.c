@@ -240,14 +240,15 @@ static void get(struct bucket *b, struct http_exchange *x, str key)
     const struct object *o = find(b, key);
     unsigned long long from = 0;
     unsigned long long to = 0;
-    str range = http_headers_get(&x->headers, "range");
+    char range[64];
+    snprintf(range, sizeof range, "%.*s", STR(http_headers_get(&x->headers, "range")));
     if (!o) {
         say(x, 404, "NoSuchKey");
         return;
     }
     str bytes = str_make(o->bytes, o->n);
     x->status = 200;
-    if (range.n && sscanf(arena_str(&x->req.arena, range).p, "bytes=%llu-%llu", &from, &to) == 2) {
+    if (sscanf(range, "bytes=%llu-%llu", &from, &to) == 2) {
         if (from >= o->n) {
             say(x, 416, "InvalidRange");
             return;
