@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/ingester/whole.h"
 
-#include "service/settings.h"
-
 void whole_start_as(struct whole *w, const char *dir, const char *flags, struct store *store,
                     const char *id)
 {
-    static const struct config_section *sections[SETTINGS_MAX + 2] = {&ingester_section,
-                                                                      &limits_section};
-    size_t section_count = 2;
+    size_t section_count = 0;
     char *argv[24] = {NULL};
     int argc = 0;
     struct config_args args;
+    *w = (struct whole){0};
+    w->sections[section_count++] = &ingester_section;
+    w->sections[section_count++] = &limits_section;
     for (size_t i = 0; i < settings_section_count; i++)
-        sections[section_count++] = settings_sections[i];
-    *w = (struct whole){.config = config_new(sections, section_count)};
+        w->sections[section_count++] = settings_sections[i];
+    w->config = config_new(w->sections, section_count);
     mem_budget_init(&w->memory, "memory", NULL, 0);
     snprintf(w->flags, sizeof w->flags, "test --ingester.disk_reserve=0 %s", flags);
     for (char *at = w->flags; *at;) {

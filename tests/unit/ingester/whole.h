@@ -9,8 +9,10 @@
 #include "ingester/ingester_int.h"
 #include "lib/await.h"
 #include "lib/dir.h"
+#include "service/settings.h"
 
 struct whole {
+    const struct config_section *sections[SETTINGS_MAX + 2];
     struct config *config;
     char flags[400];
     struct mem_budget memory;
