@@ -437,6 +437,11 @@ static uint64_t go_round(struct streams *s)
 {
     err e = {0};
     int64_t soon_ns = INT64_MAX;
+    // What was forgotten while the log was being sorted shows in a list that begins now.
+    if (!s->sorted && atomic_load(&s->in->sorted)) {
+        s->sorted = true;
+        s->next_inspect_mono_ns = s->next_list_mono_ns = 0;
+    }
     bool listed = look(s, &e);
     // Not before the first list: what it has of an earlier process would be taken for new.
     bool ok = listed && follow_log(s, &soon_ns, &e);
