@@ -11,20 +11,11 @@
 #include "store/check.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
+#include "unit/ingester/log_clock.h"
 
 #include <stdlib.h>
 
 #define PUSHES 6
-
-static _Atomic int64_t fake_boot;
-static int64_t boot(void)
-{
-    return atomic_load(&fake_boot);
-}
-static int64_t wall(void)
-{
-    return INT64_C(1790000000000000000) + boot();
-}
 
 struct bench {
     char dir[DIR_MAX];
@@ -84,8 +75,8 @@ static void start(struct bench *b)
                                   .keep_ns = INT64_C(31) * 86400 * NS_PER_S,
                                   .store = b->store,
                                   .object_max = b->object_max,
-                                  .wall_ns = wall,
-                                  .boot_ns = boot};
+                                  .wall_ns = log_wall,
+                                  .boot_ns = log_boot};
     assert_ok((b->w = wal_open(&o, e)) != NULL);
     assert_ok(wal_find(b->w, e));
 }
@@ -100,7 +91,7 @@ static void refuse(struct bench *b, size_t most, const char *below)
 static int set_up(void **state)
 {
     struct bench *b = mem_must(sizeof *b);
-    atomic_store(&fake_boot, 1000 * NS_PER_S);
+    atomic_store(&log_clock_ns, 1000 * NS_PER_S);
     dir_new(b->dir);
     b->store = memstore_open();
     memstore_set_hooks(b->store, before, after, b);
@@ -471,7 +462,7 @@ static void what_is_in_doubt_for_long_is_given_up(void **state)
     struct push large = push_one(b, 'b', 6000);
     assert_int_equal(large.why.code, ERR_UNAVAILABLE);
     assert_false(wal_recover(b->w, &why));
-    atomic_fetch_add(&fake_boot, 61 * NS_PER_S);
+    atomic_fetch_add(&log_clock_ns, 61 * NS_PER_S);
     assert_ok(wal_recover(b->w, e));
     assert_ok(wal_begin(b->w, e));
     assert_true(push_one(b, 'c', 10).ok);
@@ -492,7 +483,7 @@ static void a_limit_ends_when_it_is_over(void **state)
         b->most = 0;
         wal_tick(b->w);
         assert_true(limit(b).limited);
-        atomic_fetch_add(&fake_boot, 600 * NS_PER_S);
+        atomic_fetch_add(&log_clock_ns, 600 * NS_PER_S);
         wal_tick(b->w);
         assert_false(limit(b).limited);
         assert_int_equal(limit(b).most, OBJECT_BYTES);

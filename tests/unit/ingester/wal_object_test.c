@@ -10,21 +10,12 @@
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/thread.h"
+#include "unit/ingester/log_clock.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static _Atomic int64_t fake_boot;
-static int64_t boot(void)
-{
-    return atomic_load(&fake_boot);
-}
-static int64_t wall(void)
-{
-    return INT64_C(1790000000000000000) + boot();
-}
 
 struct bench {
     char dir[DIR_MAX];
@@ -45,8 +36,8 @@ static struct wal_options options(struct bench *b)
                                 .store = b->store,
                                 .linger_ns = b->linger_ns,
                                 .waiting_max = b->waiting_max,
-                                .wall_ns = wall,
-                                .boot_ns = boot};
+                                .wall_ns = log_wall,
+                                .boot_ns = log_boot};
 }
 
 static void start(struct bench *b)
@@ -59,7 +50,7 @@ static void start(struct bench *b)
 static int set_up(void **state)
 {
     struct bench *b = mem_must(sizeof *b);
-    atomic_store(&fake_boot, 1000 * NS_PER_S);
+    atomic_store(&log_clock_ns, 1000 * NS_PER_S);
     dir_new(b->dir);
     b->store = memstore_open();
     start(b);
@@ -208,7 +199,7 @@ static void a_process_that_ends_well_leaves_nothing_to_read(void **state)
     assert_ok(wal_begin(b->w, e));
     wal_tick(b->w);
     assert_int_equal(objects(b), 3);
-    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    atomic_fetch_add(&log_clock_ns, OBJECT_LOG_LATE_NS);
     wal_tick(b->w);
     assert_int_equal(objects(b), 1);
 }
@@ -246,7 +237,7 @@ static void what_a_dead_process_had_covered_is_deleted_later(void **state)
     reads(b, "");
     assert_ok(wal_begin(b->w, e));
     assert_int_equal(objects(b), 4);  // the second stream has a seal and nothing else
-    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    atomic_fetch_add(&log_clock_ns, OBJECT_LOG_LATE_NS);
     wal_tick(b->w);
     assert_int_equal(objects(b), 2);
 }
@@ -314,7 +305,7 @@ static void the_same_bytes_are_put_until_the_store_is_back(void **state)
     drop_all(b);
     wal_tick(b->w);
     assert_int_equal(objects(b), 3);
-    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    atomic_fetch_add(&log_clock_ns, OBJECT_LOG_LATE_NS);
     wal_tick(b->w);
     assert_int_equal(objects(b), 2);  // the seal, and the newest object of the open stream
 }
@@ -405,13 +396,13 @@ static void an_hour_without_a_push_begins_a_stream(void **state)
 {
     struct bench *b = *state;
     id128 first = stream_of(b);
-    atomic_fetch_add(&fake_boot, 3601 * NS_PER_S);
+    atomic_fetch_add(&log_clock_ns, 3601 * NS_PER_S);
     wal_tick(b->w);
     assert_true(id128_eq(first, stream_of(b)));  // it has nothing yet
     append(b, "a");
     id128 second = stream_of(b);
     assert_false(id128_eq(first, second));
-    atomic_fetch_add(&fake_boot, 3601 * NS_PER_S);
+    atomic_fetch_add(&log_clock_ns, 3601 * NS_PER_S);
     wal_tick(b->w);
     assert_false(id128_eq(second, stream_of(b)));
     assert_true(memstore_has(b->store, object(second, 2)));
@@ -435,7 +426,7 @@ static void a_full_disk_stops_nothing(void **state)
     seal(b, stream_of(b));
     append(b, "b");
     id128 second = stream_of(b);
-    atomic_fetch_add(&fake_boot, 3601 * NS_PER_S);
+    atomic_fetch_add(&log_clock_ns, 3601 * NS_PER_S);
     wal_tick(b->w);
     append(b, "c");
     assert_int_equal(wal_state(b->w), WAL_OPEN);
@@ -537,7 +528,7 @@ static void a_damaged_head_is_counted_and_its_cut_is_kept(void **state)
     wal_tick(b->w);
     assert_int_equal(memstore_count(b->store, "v1/damaged/"), 3);
     assert_true(wal_is_covered(b->w, first));
-    atomic_fetch_add(&fake_boot, OBJECT_LOG_LATE_NS);
+    atomic_fetch_add(&log_clock_ns, OBJECT_LOG_LATE_NS);
     wal_tick(b->w);
     assert_false(memstore_has(b->store, object(first, 2)));
     assert_int_equal(memstore_count(b->store, "v1/damaged/"), 3);
@@ -720,7 +711,7 @@ static void an_idle_stream_is_followed_by_the_planned_one(void **state)
     struct bench *b = *state;
     id128 first = append(b, "a").stream;
     id128 second = plan(b);
-    atomic_fetch_add(&fake_boot, 3600 * NS_PER_S);
+    atomic_fetch_add(&log_clock_ns, 3600 * NS_PER_S);
     assert_true(id128_eq(append(b, "b").stream, second));
     assert_false(id128_eq(first, second));
     assert_false(id128_eq(plan(b), second));
