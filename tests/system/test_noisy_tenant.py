@@ -5,6 +5,7 @@ import itertools
 import threading
 
 import pytest
+from beside import Beside
 from client import Pprof
 from flametree import Cluster, Flametree, await_
 from ledger import Ledger
@@ -19,28 +20,15 @@ def greedy_push(f, number, series=SERIES, tenant="greedy", service="greedy"):
     return f.server(tenant).push({"__name__": "process_cpu", "service_name": service}, profile)
 
 
-class Neighbour(threading.Thread):
+class Neighbour(Beside):
     """Another tenant, which pushes all the time."""
 
     def __init__(self, f):
-        super().__init__()
-        self.book = Ledger(f, service="neighbour", tenant="neighbour")
-        self.statuses, self.over, self.fault = [], threading.Event(), None
+        super().__init__(stays=False)
+        self.book, self.statuses = Ledger(f, service="neighbour", tenant="neighbour"), []
 
-    def run(self):
-        try:
-            while not self.over.is_set():
-                self.statuses.append(self.book.push("p%d" % len(self.statuses)))
-        except Exception as e:  # told by the test's thread
-            self.fault = e
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
+    def step(self):
+        self.statuses.append(self.book.push("p%d" % len(self.statuses)))
 
 
 def refused(f, reason):
@@ -80,8 +68,8 @@ def test_a_tenant_that_fills_the_head_stops_itself_alone():
             # Nobody asks for the flush, and the cut is not old: the head makes the room by itself.
             before = len(neighbour.statuses)
             await_("room for the greedy one", lambda: greedy_push(f, 100).status == 200, 120)
-            await_("more pushes of the neighbour", lambda: len(neighbour.statuses) > before + 20 or neighbour.fault, 120)
-        assert not neighbour.fault, neighbour.fault
+            await_("more pushes of the neighbour", lambda: len(neighbour.statuses) > before + 20 or neighbour.faults, 120)
+        assert not neighbour.faults, neighbour.faults
         assert set(neighbour.statuses) == {200}, neighbour.book.last.error()
         assert refused(f, "memory") == 0 and f.metric("flametree_ingester_early_cuts_total") >= 1
         assert f.metric("flametree_ingester_flushed_cuts_total") >= 1

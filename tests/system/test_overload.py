@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack
 
 import pytest
+from beside import Beside
 from client import Server
 from flametree import Flametree, await_, is_sanitized
 from ledger import Ledger
@@ -39,33 +39,20 @@ def so_far(writer):
     return tuple(map(int, writer.stdout.readline().split()))
 
 
-class Watcher(threading.Thread):
+class Watcher(Beside):
     """Somebody else, who asks and looks all the time."""
 
     def __init__(self, f):
         super().__init__()
-        self.f, self.over, self.faults = f, threading.Event(), []
+        self.f, self.server = f, Server(f.url)
         self.queries = self.peak = 0
 
-    def run(self):
-        server = Server(self.f.url)
-        while not self.over.is_set():
-            try:
-                ready = server.call("GET", "/ready")
-                assert ready.status == 200, ready
-                assert server.stacks("neighbour") == {"quiet": 1}, server.last
-                self.queries += 1
-                self.peak = max(self.peak, self.f.rss_bytes())
-            except Exception as e:  # told by the test
-                self.faults.append(e)
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
+    def step(self):
+        ready = self.server.call("GET", "/ready")
+        assert ready.status == 200, ready
+        assert self.server.stacks("neighbour") == {"quiet": 1}, self.server.last
+        self.queries += 1
+        self.peak = max(self.peak, self.f.rss_bytes())
 
 
 def server(mib, *flags):
