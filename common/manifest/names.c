@@ -301,3 +301,15 @@ bool name_log_number(str text, uint64_t *number)
     *number = v;
     return true;
 }
+
+// ---- all of them
+
+bool name_is_beside_tenants(str rest)
+{
+    static const str folders[] = {S_INIT("tenants/"),   S_INIT("closed/"),  S_INIT("streams/"),
+                                  S_INIT("forgotten/"), S_INIT("deleted/"), S_INIT("nodes/"),
+                                  S_INIT("log/"),       S_INIT("damaged/"), S_INIT("check/")};
+    for (size_t i = 0; i < COUNT(folders); i++)
+        if (str_starts(rest, folders[i])) return true;
+    return str_is(rest, "cluster");
+}

@@ -95,6 +95,10 @@ str name_all_damaged(void);                       // prefix
 str name_damaged(struct arena *a, id128 stream);  // prefix
 str name_damaged_object(struct arena *a, id128 stream, uint64_t number);
 
+// Is an object whose name goes on so behind "v1/" beside those of the tenants: `cluster`, or below
+// a folder that is above, or below that of the trial at a start (store/check.h)?
+bool name_is_beside_tenants(str rest);
+
 // Pieces of names: each takes its piece from the front of *rest; false, and *rest unchanged, if
 // that begins otherwise.
 bool name_hex(str *rest, size_t digits, uint64_t *v) MUST_CHECK;

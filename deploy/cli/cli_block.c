@@ -210,10 +210,7 @@ static bool is_other_object(str name)
     uint64_t top = 0;
     // Without a slash at its end, as the caller cut it off.
     struct segment_name segment;
-    if (str_is(name, "cluster") || str_starts(name, S("tenants/"))) return true;
-    if (str_starts(name, S("closed/"))) return true;
-    if (str_starts(name, S("streams/")) || str_starts(name, S("nodes/"))) return true;
-    if (str_starts(name, S("log/")) || str_starts(name, S("check/"))) return true;
+    if (name_is_beside_tenants(name)) return true;
     if (!name_hex(&rest, 2, &top) || !name_char(&rest, '/')) return false;
     (void)str_split(rest, '/', &rest);  // the tenant
     if (str_starts(rest, S("live/a/")))

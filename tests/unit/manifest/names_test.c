@@ -2,6 +2,7 @@
 #include "lib/arena.h"
 #include "lib/test.h"
 #include "manifest/names.h"
+#include "store/check.h"
 
 #include <stdlib.h>
 
@@ -26,6 +27,8 @@ static void names_are_what_the_page_says(void **state)
         {name_cluster(), "v1/cluster"},
         {name_tenants(), "v1/tenants/"},
         {name_tenant(&a, S("acme")), "v1/tenants/acme"},
+        {name_all_closed(), "v1/closed/"},
+        {name_closed(&a, S("acme")), "v1/closed/acme"},
         {name_of_tenant(&a, S("acme")), "v1/bb/acme/"},
         {name_live(&a, S("acme")), "v1/bb/acme/live/"},
         {name_segments(&a, S("acme")), "v1/bb/acme/live/a/"},
@@ -36,6 +39,10 @@ static void names_are_what_the_page_says(void **state)
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
         {name_streams(), "v1/streams/"},
         {name_stream(&a, stream()), "v1/streams/" STREAM},
+        {name_all_forgotten(), "v1/forgotten/"},
+        {name_forgotten(&a, stream()), "v1/forgotten/" STREAM},
+        {name_all_deleted(), "v1/deleted/"},
+        {name_deleted(&a, stream()), "v1/deleted/" STREAM},
         {name_former(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
         {name_former(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
         {name_logs(), "v1/log/"},
@@ -44,11 +51,16 @@ static void names_are_what_the_page_says(void **state)
         {name_all_damaged(), "v1/damaged/"},
         {name_damaged(&a, stream()), "v1/damaged/" STREAM "/"},
         {name_damaged_object(&a, stream(), 26), "v1/damaged/" STREAM "/000000000000001a"},
+        {S(STORE_CHECK_PREFIX), "v1/check/"},
     };
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
+    for (size_t i = 0; i < COUNT(cases); i++) {
         if (!str_is(cases[i].got, cases[i].want))
             fail_msg("%.*s, not %s", STR(cases[i].got), cases[i].want);
+        bool tenant = str_starts(cases[i].got, S("v1/bb/acme/"));
+        if (name_is_beside_tenants(str_slice(cases[i].got, 3, cases[i].got.n)) == tenant)
+            fail_msg("%s is %s", cases[i].want, tenant ? "of a tenant" : "beside the tenants");
+    }
     arena_release(&a);
 }
 
