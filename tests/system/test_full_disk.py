@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from client import Pprof, Server
+from faultclock import FaultClock
 from flametree import BIN, Flametree, await_
 from ledger import Ledger
 
@@ -210,14 +211,16 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing(disk, cut,
         book.check()
 
 
-def test_a_disk_that_is_full_when_the_log_is_opened_again_is_tried_until_it_is_not(disk):
-    faults = "wal.write.before=enospc@12;wal.recover=delay:300"
-    with on(disk, "--ingester.log_memory", "1MiB", env={"FLAMETREE_FAULTS": faults}) as f:
+def test_a_disk_that_is_full_when_the_log_is_opened_again_is_tried_until_it_is_not(disk, tmp_path):
+    faults, clock = "wal.write.before=enospc@12;wal.recover=delay:300", FaultClock(tmp_path / "clock")
+    with on(disk, "--ingester.log_memory", "1MiB", env={"FLAMETREE_FAULTS": faults, **clock.env}) as f:
         book = Ledger(f)
         for i in range(11):
             assert book.push("first.%d" % i, weight=60_000) == 200
         assert book.push("failed", weight=60_000) == 503
         fill(disk / "junk")
+        await_("opening to fail", lambda: logged(f, "event=log.reopen_failed") == 1)
+        clock.wait(60)  # the same fault is told once a minute
         await_("opening to fail twice", lambda: logged(f, "event=log.reopen_failed") >= 2)
         assert book.push("meanwhile") == 503
         why(book.last)
