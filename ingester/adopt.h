@@ -28,9 +28,8 @@
 //
 // What may go wrong:
 //
-//     no memory (4), or the head of     It is let go, and is the next one's turn. When all had a
-//     an object is damaged              turn at a damaged one, its rest is read, as that of an
-//                                       object which is damaged elsewhere (wal_read.c), and
+//     no memory (4), or an object       It is let go, and is the next one's turn. When all had a
+//     is damaged                        turn at a damaged one, its rest is read (wal_read.c), and
 //                                       answers for the stream are not complete.
 //     the store fails (4)               It is let go, and tried again after some seconds.
 //     two adopt it (3)                  Both have all of it, and one answer for each stream counts.

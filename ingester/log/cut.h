@@ -60,6 +60,7 @@ struct cut {
     uint64_t last_object;
     int64_t until_boot_ns;  // and until when they must stay
     uint32_t adopted;       // which adopted stream it is of (wal.h); 0: of one of this node
+    bool picky;             // and an object that cannot be read is a failure: others may read it
     atomic_bool hidden;     // of a log that is being adopted: no reader counts its rows yet
     atomic_bool dropped;    // its rows have left the head, or are leaving: no reader counts them
     struct lock lock;       // of hours

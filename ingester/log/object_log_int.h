@@ -141,6 +141,66 @@ void object_log_window_clear(struct object_log_window *w);
 bool object_log_fetch(struct object_log_window *w, struct store *s, struct req *r, id128 stream,
                       struct object_log_patience *p, err *e) MUST_CHECK;
 
+// What the first bytes of an object say, which was read; it borrows from the piece. data_loss
+// naming the object. (object_log_look.c)
+bool object_log_decode_piece(const struct object_log_piece *x, id128 stream,
+                             struct log_object_head *h, err *e) MUST_CHECK;
+
+// ---- skimming (object_log_skim.c)
+
+extern size_t object_log_stretch;  // objects in a stretch; tests make it smaller
+
+// An object whose head was looked at.
+struct object_log_skimmed {
+    uint64_t number;
+    uint64_t size;
+    enum object_log_piece_state state;
+    bool readable;
+    struct log_object_head head;  // if it is readable; without its node
+    err *why;                     // if not; data_loss
+    // So many right below it were passed over: a LIST shows them, and they are of its cut, as is
+    // the one below them.
+    uint64_t passed;
+    uint64_t passed_bytes;
+};
+
+struct object_log_skim {
+    // The caller's; he begins with zeros.
+    struct store *store;
+    struct req *r;
+    id128 stream;
+    struct object_log_patience *patience;
+    bool all;                                                            // pass over none
+    bool (*see)(void *arg, const struct object_log_skimmed *o, err *e);  // they come in order
+    void *arg;
+    // Private.
+    struct mem_budget *memory;
+    struct object_log_window w;
+    uint64_t first;  // number of the first in the stretch
+    struct object_log_spot {
+        uint64_t size;
+        uint32_t known;  // its place in `known`, from 1; 0: it was not read
+        bool listed;
+        bool wanted;
+    } * spots;
+    size_t n;
+    size_t cap;
+    struct object_log_skimmed *known;
+    size_t known_n;
+    size_t known_cap;
+};
+
+// `most`: how many objects are expected. More may come.
+bool object_log_skim_init(struct object_log_skim *x, uint64_t most, err *e) MUST_CHECK;
+void object_log_skim_release(struct object_log_skim *x);  // idempotent
+
+// The next object: its number follows the last one's, or nothing came since object_log_skim_end.
+bool object_log_skim_add(struct object_log_skim *x, uint64_t number,
+                         const struct object_log_listed *listed, err *e) MUST_CHECK;
+// Those that came have been given when it returns. Fails as the store does, or with data_loss if
+// one is of a later format.
+bool object_log_skim_end(struct object_log_skim *x, err *e) MUST_CHECK;
+
 // ---- deleting (object_log_sweep.c)
 
 // The name of an object of the log, or of its copy: name_log_object, name_damaged_object.

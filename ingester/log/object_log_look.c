@@ -3,7 +3,8 @@
 // object_log_look.c - lists a stream, and finds out which of its cuts are whole.
 //
 //     1. How far the stream goes, and what its newest object that can be read says is covered.
-//     2. From there on each number is looked at, whether or not a LIST shows it.
+//     2. From there on each number is looked at that no LIST shows, and so many of the others that
+//        the borders of the cuts are known (object_log_skim.c).
 //     3. If some are lost, both questions of object_log.h are asked: has an object told meanwhile
 //        that they are covered (then all is looked at again), and is the stream registered?
 //
@@ -50,8 +51,8 @@ static bool see_tail(void *arg, const struct object_log_listed *o, err *e)
     return true;
 }
 
-static bool decode_piece(const struct object_log_piece *x, id128 stream, struct log_object_head *h,
-                         err *e)
+bool object_log_decode_piece(const struct object_log_piece *x, id128 stream,
+                             struct log_object_head *h, err *e)
 {
     char name[ULID_TEXT];
     ulid_print(stream, name);
@@ -66,7 +67,9 @@ static void hear(const struct object_log_window *w, id128 stream, struct object_
     for (size_t i = 0; i < w->n; i++) {
         struct log_object_head h;
         err why = {0};
-        if (w->v[i].state != OBJECT_LOG_READ || !decode_piece(&w->v[i], stream, &h, &why)) continue;
+        if (w->v[i].state != OBJECT_LOG_READ ||
+            !object_log_decode_piece(&w->v[i], stream, &h, &why))
+            continue;
         if (h.seal && !h.covered.below) continue;
         out->unbound = h.covered.below == 0;
         if (h.covered.below >= out->bound.below) out->bound = h.covered;
@@ -159,12 +162,6 @@ bool object_log_was_covered(struct store *s, struct req *r, id128 stream, uint64
 
 // ---- 2. the cuts
 
-struct known {
-    uint64_t number;
-    uint64_t size;
-    struct log_object_head head;
-};
-
 // Objects that follow each other and tell nothing, above one that can be read, if there is one.
 struct run {
     uint64_t first;
@@ -179,7 +176,8 @@ struct survey {
     struct object_log_survey *out;
     id128 stream;
     const struct object_log_extent *extent;
-    struct known below;  // the last one that could be read, if nothing but a run has come since
+    struct object_log_skimmed
+        below;  // the last one that could be read, if nothing but a run has come since
     bool has_below;
     struct run run;
     uint64_t seals;  // so many, above all of that
@@ -228,13 +226,13 @@ static bool is_at_bound(const struct survey *x, uint64_t number)
     return !is_unbound(x) && x->extent->bound.below == number;
 }
 
-static bool fits_bound(const struct survey *x, const struct known *o)
+static bool fits_bound(const struct survey *x, const struct object_log_skimmed *o)
 {
     const struct log_object_bound *b = &x->extent->bound;
     return !is_at_bound(x, o->number) || (o->head.cut == b->cut && o->head.first_seq == b->seq);
 }
 
-static bool add_object(struct survey *x, const struct known *o, err *e)
+static bool add_object(struct survey *x, const struct object_log_skimmed *o, err *e)
 {
     struct object_log_survey *out = x->out;
     const struct log_object_head *h = &o->head;
@@ -248,15 +246,16 @@ static bool add_object(struct survey *x, const struct known *o, err *e)
         c->whole = h->first_seq == h->cut_first_seq;
     }
     if (c->opened_ns == 0) c->opened_ns = h->cut_opened_ns;
+    assert(o->passed == 0 || c->last + o->passed + 1 == o->number);
     c->last = o->number;
     c->last_seq = h->first_seq + h->count - 1;
     c->newest_ns = MAX(c->newest_ns, h->made_ns);
-    c->bytes += o->size;
+    c->bytes += o->size + o->passed_bytes;
     return true;
 }
 
 static bool run_fits(const struct run *r, const struct log_object_head *a,
-                     const struct known *above, err *e)
+                     const struct object_log_skimmed *above, err *e)
 {
     if (!a || !above) return true;
     const struct log_object_head *b = &above->head;
@@ -301,7 +300,7 @@ static const struct log_object_head *begin_at_bound(struct survey *x, struct log
 }
 
 // Counts the run for the cut that it is in, or may be in (see the head of this file).
-static bool add_run(struct survey *x, const struct known *above, err *e)
+static bool add_run(struct survey *x, const struct object_log_skimmed *above, err *e)
 {
     struct object_log_survey *out = x->out;
     struct run *r = &x->run;
@@ -339,7 +338,7 @@ static bool add_run(struct survey *x, const struct known *above, err *e)
     return true;
 }
 
-static bool end_run(struct survey *x, const struct known *above, err *e)
+static bool end_run(struct survey *x, const struct object_log_skimmed *above, err *e)
 {
     bool ok = x->run.n == 0 || add_run(x, above, e);
     x->run.n = 0;
@@ -389,7 +388,7 @@ static bool drop_seals(struct survey *x, err *e)
     return true;
 }
 
-static bool add_readable(struct survey *x, const struct known *o, err *e)
+static bool add_readable(struct survey *x, const struct object_log_skimmed *o, err *e)
 {
     if (o->head.seal) {
         if (x->seals++ == 0) x->first_seal = o->number;
@@ -401,24 +400,13 @@ static bool add_readable(struct survey *x, const struct known *o, err *e)
     return true;
 }
 
-static bool add_piece(struct survey *x, const struct object_log_piece *p, err *e)
+static bool add_skimmed(void *arg, const struct object_log_skimmed *o, err *e)
 {
-    struct known o = {.number = p->number, .size = p->size};
-    err why = {0};
-    if (p->state == OBJECT_LOG_READ && decode_piece(p, x->stream, &o.head, &why)) {
-        o.head.node = (str){0};  // it borrows from bytes that go
-        return add_readable(x, &o, e);
-    }
-    // A later program can read it.
-    if (p->state == OBJECT_LOG_READ && log_object_is_foreign(buf_view(&p->bytes))) {
-        *e = why;
-        return false;
-    }
+    struct survey *x = arg;
+    if (o->readable) return add_readable(x, o, e);
     if (!drop_seals(x, e)) return false;
-    if (p->state == OBJECT_LOG_GONE && is_unbound(x)) return forget_below(x, e);
-    if (p->state == OBJECT_LOG_GONE) object_log_tell_lost(x->stream, p->number, &why);
-    if (p->state == OBJECT_LOG_UNREADABLE) why = p->why;
-    add_to_run(x, p->number, p->size, p->state == OBJECT_LOG_GONE, &why);
+    if (o->state == OBJECT_LOG_GONE && is_unbound(x)) return forget_below(x, e);
+    add_to_run(x, o->number, o->size, o->state == OBJECT_LOG_GONE, o->why);
     return true;
 }
 
@@ -426,33 +414,15 @@ static bool add_piece(struct survey *x, const struct object_log_piece *p, err *e
 
 struct look {
     struct survey survey;
-    struct object_log_window w;
-    struct store *store;
-    struct req *r;
-    struct object_log_patience *patience;
+    struct object_log_skim skim;
     uint64_t next;  // the number that comes next
 };
-
-static bool look_window(struct look *x, err *e)
-{
-    bool ok = object_log_fetch(&x->w, x->store, x->r, x->survey.stream, x->patience, e);
-    for (size_t i = 0; ok && i < x->w.n; i++)
-        ok = add_piece(&x->survey, &x->w.v[i], e);
-    object_log_window_clear(&x->w);
-    return ok;
-}
-
-static bool look_at(struct look *x, uint64_t number, const struct object_log_listed *listed, err *e)
-{
-    object_log_window_add(&x->w, number, listed);
-    return x->w.n < x->w.cap || look_window(x, e);
-}
 
 // Numbers up to `last` that no LIST shows.
 static bool look_on(struct look *x, uint64_t last, err *e)
 {
     while (!is_unbound(&x->survey) && x->next > 0 && x->next <= last)
-        if (!look_at(x, x->next++, NULL, e)) return false;
+        if (!object_log_skim_add(&x->skim, x->next++, NULL, e)) return false;
     return true;
 }
 
@@ -461,14 +431,14 @@ static bool see_object(void *arg, const struct object_log_listed *o, err *e)
     struct look *x = arg;
     bool jumps = o->number != x->next && x->next > 0;
     if (jumps && is_unbound(&x->survey)) {
-        if (x->w.n && !look_window(x, e)) return false;
+        if (!object_log_skim_end(&x->skim, e)) return false;
         x->survey.seals = 0;
         if (!forget_below(&x->survey, e)) return false;
     }
     if (!look_on(x, o->number - 1, e)) return false;
     x->next = o->number + 1;
     x->survey.out->top = MAX(x->survey.out->top, o->number);
-    return look_at(x, o->number, o, e);
+    return object_log_skim_add(&x->skim, o->number, o, e);
 }
 
 static bool look_once(struct store *s, struct req *r, id128 stream,
@@ -476,20 +446,23 @@ static bool look_once(struct store *s, struct req *r, id128 stream,
                       struct object_log_survey *out, err *e)
 {
     struct look x = {.survey = {.out = out, .stream = stream, .extent = extent},
-                     .store = s,
-                     .r = r,
-                     .patience = patience,
+                     .skim = {.store = s,
+                              .r = r,
+                              .stream = stream,
+                              .patience = patience,
+                              .all = extent->unbound,  // there a gap says what is covered
+                              .see = add_skimmed},
                      .next = extent->bound.below};
     const struct object_log_span rest = {.stream = stream,
                                          .first = extent->bound.below ? extent->bound.below
                                                                       : extent->lowest};
-    size_t room = (size_t)MIN(extent->top - rest.first + 1, (uint64_t)OBJECT_LOG_WINDOW);
-    bool ok = object_log_window_init(&x.w, r->arena.budget, room, LOG_OBJECT_HEAD_MAX, e) &&
+    x.skim.arg = &x.survey;
+    bool ok = object_log_skim_init(&x.skim, extent->top - rest.first + 1, e) &&
               object_log_each(s, r, &rest, see_object, &x, e) && look_on(&x, extent->top, e) &&
-              (x.w.n == 0 || look_window(&x, e)) && end_run(&x.survey, NULL, e);
+              object_log_skim_end(&x.skim, e) && end_run(&x.survey, NULL, e);
     out->top = MAX(out->top, extent->top);
     out->sealed = x.survey.seals > 0;
-    object_log_window_release(&x.w);
+    object_log_skim_release(&x.skim);
     return ok;
 }
 

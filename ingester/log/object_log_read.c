@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // object_log_read.c - reads the objects of a cut, many at once, and gives them in order.
+//
+// Who looked for the cut has passed over most of its objects (object_log_skim.c). So it turns up
+// here if one of them is not what it should be: that is damage of this object. But one of a later
+// format is a failure, as a later program can read it.
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
 
@@ -33,11 +37,11 @@ struct reading {
     id128 stream;
     uint64_t bytes;  // of those in the window
     uint64_t next;   // the number that comes next
+    uint64_t seq;    // those below it came
     bool asked;      // whether those that are gone were covered: they are lost
     bool covered;
 };
 
-// Only what was looked at is read, so only another store in this one's place has another cut there.
 static bool decode_object(const struct reading *x, const struct object_log_piece *p,
                           struct log_object *o, err *why)
 {
@@ -45,6 +49,8 @@ static bool decode_object(const struct reading *x, const struct object_log_piece
     bool ok = log_object_decode(buf_view(&p->bytes), x->stream, p->number, o, why);
     if (ok && (o->head.seal || o->head.cut != x->cut->cut))
         ok = err_set(why, ERR_DATA_LOSS, "it is of another cut");
+    if (ok && o->head.first_seq < x->seq)
+        ok = err_set(why, ERR_DATA_LOSS, "it does not follow the one before it");
     if (ok) return true;
     ulid_print(x->stream, name);
     return err_wrap(why, "object v1/log/%s/%016" PRIx64, name, p->number);
@@ -58,14 +64,22 @@ static bool ask_covered(struct reading *x, uint64_t number, err *e)
     return object_log_was_covered(x->store, x->r, x->stream, number, &x->patience, &x->covered, e);
 }
 
+static bool give_object(struct reading *x, const struct log_object *o, err *e)
+{
+    x->seq = o->head.first_seq + o->head.count;
+    return x->to->object(x->to->arg, o, e);
+}
+
 static bool give_piece(struct reading *x, const struct object_log_piece *p, err *e)
 {
     struct log_object o;
     err why = {0};
     switch (p->state) {
     case OBJECT_LOG_READ:
-        if (decode_object(x, p, &o, &why)) return x->to->object(x->to->arg, &o, e);
-        break;
+        if (decode_object(x, p, &o, &why)) return give_object(x, &o, e);
+        if (!log_object_is_foreign(buf_view(&p->bytes))) break;
+        *e = why;
+        return false;
     case OBJECT_LOG_GONE:
         if (!ask_covered(x, p->number, e)) return false;
         if (x->covered) return true;

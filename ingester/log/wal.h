@@ -229,7 +229,9 @@ bool wal_remove(const char *dir, err *e) MUST_CHECK;
 // calls no other function names the stream.
 
 struct wal_terms {
-    bool damaged;             // what a damaged head of an object is: data_loss, or left out
+    // What an object is that cannot be read: left out, or else data_loss; here, or when its cut is
+    // read.
+    bool damaged;
     const struct req *asker;  // with it all requests of adoptions are canceled; NULL: never
 };
 

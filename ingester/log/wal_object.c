@@ -577,9 +577,14 @@ static bool objects_tick(struct wal *w, err *e)
 
 // ---- reading back
 
+struct objects_scan {
+    struct scan *scan;
+    err why;  // an object could not be read, though it should be there
+};
+
 static bool read_object(void *arg, const struct log_object *o, err *e)
 {
-    struct scan *s = arg;
+    struct scan *s = ((struct objects_scan *)arg)->scan;
     struct log_object_entry x;
     str rest = o->entries;
     while (log_object_next(&rest, &x)) {
@@ -593,7 +598,9 @@ static bool read_object(void *arg, const struct log_object *o, err *e)
 // The next object, or the end of the cut, shows the gap.
 static void note_damaged_object(void *arg, const err *why)
 {
-    scan_note_damage(arg, why);
+    struct objects_scan *s = arg;
+    scan_note_damage(s->scan, why);
+    if (s->why.code == ERR_OK) s->why = *why;
 }
 
 static bool objects_scan(struct scan *s, err *e)
@@ -604,7 +611,8 @@ static bool objects_scan(struct scan *s, err *e)
                                        .first = c->first_object,
                                        .last = c->last_object,
                                        .whole = true};
-    const struct object_log_reader to = {read_object, note_damaged_object, s};
+    struct objects_scan reading = {.scan = s};
+    const struct object_log_reader to = {read_object, note_damaged_object, &reading};
     struct req r;
     bool covered = false;
     objects_req(w, &r, OBJECTS_READ_NS);
@@ -614,6 +622,10 @@ static bool objects_scan(struct scan *s, err *e)
     bool ok = object_log_read(w->options.store, &r, c->stream, &cut, &to, &covered, e);
     req_release(&r);
     if (covered) scan_vanished(s);
+    if (ok && !covered && c->picky && reading.why.code != ERR_OK) {
+        *e = reading.why;
+        ok = false;
+    }
     return ok || err_wrap(e, "log");
 }
 

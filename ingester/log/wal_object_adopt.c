@@ -41,6 +41,13 @@ static bool collect(struct wal *w, struct arena *a, id128 stream, struct cut ***
     return *cuts || arena_fail(a, e);
 }
 
+// Nobody else knows the cuts yet.
+static void be_picky(struct cut **cuts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        cuts[i]->picky = true;
+}
+
 // Notes that the stream is being adopted, unless this log has it already.
 static bool begin(struct wal *w, id128 stream, const struct req *asker, struct owned *s, err *e)
 {
@@ -81,6 +88,7 @@ bool wal_adopt(struct wal *w, id128 stream, const struct wal_terms *terms, struc
     *own = s;
     lock_give(&w->lock);
     ok = ok && collect(w, a, stream, cuts, n, e);
+    if (ok && !terms->damaged) be_picky(*cuts, *n);
     if (!ok) wal_let_go(w, stream);
     return ok;
 }

@@ -4,6 +4,7 @@
 // of object_log.h.
 #pragma once
 
+#include "base/hash.h"
 #include "ingester/log/object_log_int.h"
 #include "lib/memstore.h"
 #include "lib/test.h"
@@ -115,6 +116,22 @@ static inline void next_cut(struct bench *b)
     b->cut_first_seq = b->seq;
     assert_in_range(b->cut, 1, COUNT(b->first_seqs) - 1);
     b->first_seqs[b->cut] = b->seq;
+}
+
+// The object is of a later format now, and not damaged.
+static inline void make_foreign(struct bench *b, uint64_t number)
+{
+    struct buf bytes;
+    str is = memstore_bytes(b->store, name_of(b, number).p);
+    size_t head = 2 + 2 + (uint8_t)is.p[3];
+    buf_init(&bytes, NULL, 4096);
+    buf_str(&bytes, is);
+    bytes.p[1] = 3;
+    uint32_t crc = crc32c(0, bytes.p, head);
+    for (int i = 0; i < 4; i++)
+        bytes.p[head + 1 + (size_t)i] = (char)(crc >> (8 * i));
+    memstore_set(b->store, name_of(b, number).p, buf_view(&bytes));
+    buf_release(&bytes);
 }
 
 // Two cuts: objects 1, 2 and 3, 4.

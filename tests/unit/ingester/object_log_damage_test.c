@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Objects whose heads are damaged: what their neighbours tell, and what is kept of them.
-#include "base/hash.h"
 #include "unit/ingester/object_log_bench.h"
 
 static void hurt(struct bench *b, uint64_t number)
@@ -196,22 +195,12 @@ static void an_object_of_another_format_is_left_alone(void **state)
 {
     struct bench *b = *state;
     struct object_log_survey s;
-    struct buf bytes;
     err why = {0};
     write_three_cuts(b);
-    str is = memstore_bytes(b->store, name_of(b, 2).p);
-    size_t head = 2 + 2 + (uint8_t)is.p[3];
-    buf_init(&bytes, NULL, 4096);
-    buf_str(&bytes, is);
-    bytes.p[1] = 3;
-    uint32_t crc = crc32c(0, bytes.p, head);
-    for (int i = 0; i < 4; i++)
-        bytes.p[head + 1 + (size_t)i] = (char)(crc >> (8 * i));
-    memstore_set(b->store, name_of(b, 2).p, buf_view(&bytes));
+    make_foreign(b, 2);
     assert_false(object_log_look(b->store, &b->r, STREAM, 0, &s, &why));
     object_log_survey_release(&s);
     assert_non_null(strstr(why.msg, "format 3"));
-    buf_release(&bytes);
 }
 
 static void what_is_damaged_is_kept_before_it_goes(void **state)
