@@ -14,6 +14,7 @@ from flametree import AZURE, BIN, Cluster, Flametree, S3, WITHOUT_SETTINGS, awai
 
 OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
 PODS = 12
+ENTRY_MS, DRAIN_MS = 4_000, 30_000  # server.drain_timeout
 
 
 def push(s, service, pods=PODS, value=1):
@@ -117,6 +118,32 @@ def test_an_adopter_that_is_killed_on_the_way_is_followed_by_another(cluster, po
     gone.env.pop("FLAMETREE_FAULTS")
     gone.start()
     await_whole(s, service, PODS)
+
+
+def test_an_adopter_that_is_asked_to_end_lets_go_of_the_stream(cluster):
+    """Each entry takes it so long that the adoption would take longer than a drain may. Meanwhile it takes pushes, too."""
+    s, service = cluster.server(), unique()
+    for _ in range(4):
+        push(s, service)
+    rows = {m: m.metric("flametree_ingester_head_rows") or 0 for m in cluster.ingesters()}
+    gone = max(rows, key=rows.get)
+    assert rows[gone] * ENTRY_MS > DRAIN_MS, rows
+    gone.kill()
+    wipe(gone)
+    gone.env["FLAMETREE_FAULTS"] = "replay.entry=delay:%d" % ENTRY_MS
+    gone.start()
+    await_("its former process' rows to come", lambda: gone.metric("flametree_ingester_adoptions") == 1 and gone.metric("flametree_ingester_head_rows"), 60)
+    push(s, service)
+    assert gone.stop() == 0
+    said = gone.tail(10_000)
+    assert not re.search("event=stream.adopted .* cuts=[1-9]", said), said
+    assert int(re.search(r"event=listeners.drained took_ms=(\d+)", said).group(1)) < DRAIN_MS, said
+    # What it had acknowledged itself is in the store; what it let go is another one's.
+    await_whole(s, service, 5 * PODS, 120)
+    assert adoptions(cluster) >= 1
+    gone.env.pop("FLAMETREE_FAULTS")
+    gone.start()
+    await_whole(s, service, 5 * PODS)
 
 
 def test_an_adoption_that_hangs_keeps_no_ingester_away_from_others(cluster):
