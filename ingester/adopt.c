@@ -92,10 +92,10 @@ struct adopt {
     size_t passed_cap;
 };
 
-// A process that has registered streams.
+// A process that has registered streams, or a member.
 struct other {
     id128 boot;
-    str address;
+    str address;  // empty: of one without streams
     bool same_node;
     int64_t age_ns;  // of its last answer
 };
@@ -127,10 +127,8 @@ static struct other *find_other(struct look *l, id128 boot)
 }
 
 // Streams come in the order of their beginnings: the last one has the newest address.
-static bool list_others(struct look *l, err *e)
+static void note_streams(struct look *l)
 {
-    l->others = ARENA_ARRAY(&l->req->arena, struct other, l->stream_count + 1);
-    if (!l->others) return arena_fail(&l->req->arena, e);
     for (size_t i = 0; i < l->stream_count; i++) {
         const struct registered_stream *s = &l->streams[i];
         struct other *o = find_other(l, s->boot);
@@ -141,20 +139,34 @@ static bool list_others(struct look *l, err *e)
                             .same_node = str_eq(s->node, me(l->a)->node),
                             .age_ns = INT64_MAX};
     }
-    return true;
 }
 
-static void note_members(struct look *l)
+// Those of which the list has no stream are noted as well: lists are rare, and when one shows that
+// such a process has streams after all, its silence is known from its beginning.
+static void note_member(struct look *l, const struct member_facts *m, uint64_t now)
+{
+    struct other *o = find_other(l, m->boot);
+    if (m->member.kind != MEMBER_INGESTER || id128_eq(m->boot, me(l->a)->boot)) return;
+    if (m->answered_mono_ns == 0 || m->answered_mono_ns > now) return;
+    if (!o) {
+        o = &l->others[l->other_count++];
+        *o = (struct other){.boot = m->boot, .age_ns = INT64_MAX};
+    }
+    o->age_ns = MIN(o->age_ns, (int64_t)(now - m->answered_mono_ns));
+}
+
+static bool list_others(struct look *l, err *e)
 {
     size_t n = 0;
-    uint64_t now = clock_mono_ns();
     struct members *members = l->a->in->process->members;
     const struct member_facts *v = members ? members_facts(members, &l->req->arena, &n) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        struct other *o = find_other(l, v[i].boot);
-        if (!o || v[i].answered_mono_ns == 0 || v[i].answered_mono_ns > now) continue;
-        o->age_ns = MIN(o->age_ns, (int64_t)(now - v[i].answered_mono_ns));
-    }
+    uint64_t now = clock_mono_ns();
+    l->others = ARENA_ARRAY(&l->req->arena, struct other, l->stream_count + n + 1);
+    if (!arena_ok(&l->req->arena, e)) return false;
+    note_streams(l);
+    for (size_t i = 0; i < n; i++)
+        note_member(l, &v[i], now);
+    return true;
 }
 
 // Those of which nothing was heard lately are asked.
@@ -646,7 +658,6 @@ static bool look(struct adopt *a, struct req *r, err *e)
     if (!streams_others(a->in->streams, &r->arena, &l.streams, &l.stream_count, e)) return false;
     if (members) l.members = members_of(members, &r->arena, MEMBER_INGESTER, &l.member_count);
     if (!arena_ok(&r->arena, e) || !list_others(&l, e)) return false;
-    note_members(&l);
     if (!probe(&l, e) || !note_silences(&l, e)) return false;
     hurry(&l);
     return hand_over_due(&l, e);

@@ -103,17 +103,10 @@ static id128 open_stream(struct world *x)
     return place.stream;
 }
 
-// The owner writes so many cuts, none of which goes to the store, and is killed. What comes after
-// it has another directory.
-static void leave(struct bench *b, size_t cuts, const char *flags)
+// The owner is killed. What comes after it has another directory.
+static void die(struct bench *b, const char *flags)
 {
     struct world *x = &b->x;
-    memstore_set_hooks(x->store, no_segments, NULL, NULL);
-    b->stream = open_stream(x);
-    for (size_t i = 0; i < cuts; i++) {
-        fill(x, BATCHES);
-        if (i + 1 < cuts) assert_ok(wal_cut_now(x->w.in->wal, e));
-    }
     for (int op = 0; op < MEMSTORE_OPS; op++)
         if (op != MEMSTORE_READ)
             memstore_fail(x->store, (enum memstore_op)op, MEMSTORE_FAILS, 1, UINT64_MAX);
@@ -124,6 +117,19 @@ static void leave(struct bench *b, size_t cuts, const char *flags)
     dir_new(x->dir);
     snprintf(x->flags, sizeof x->flags, "%s", flags);
     start(x);
+}
+
+// The owner writes so many cuts, none of which goes to the store, and is killed.
+static void leave(struct bench *b, size_t cuts, const char *flags)
+{
+    struct world *x = &b->x;
+    memstore_set_hooks(x->store, no_segments, NULL, NULL);
+    b->stream = open_stream(x);
+    for (size_t i = 0; i < cuts; i++) {
+        fill(x, BATCHES);
+        if (i + 1 < cuts) assert_ok(wal_cut_now(x->w.in->wal, e));
+    }
+    die(b, flags);
 }
 
 static void begin(struct bench *b, uint64_t seed, size_t cuts, const char *flags)
@@ -238,6 +244,60 @@ static void own_rows_go_to_the_store_if_an_adoption_needs_their_room(void **stat
     end(&b);
 }
 
+// Batches of one tenant and hour.
+static void fill_hour(struct world *x, int64_t hour, size_t batches)
+{
+    for (size_t i = 0; i < batches; i++) {
+        struct fact facts[5];
+        struct batch b;
+        struct arena a;
+        arena_init(&a, NULL, SIZE_MAX);
+        for (size_t k = 0; k < COUNT(facts); k++) {
+            facts[k] = fact_roll(&x->dice, slot_start(hour, SLOT_HOUR) + 1, HOUR - 1);
+            facts[k].tenant = 0;
+            facts[k].service = facts[0].service;
+        }
+        str bytes = rich_batch(&a, &x->dice, facts, COUNT(facts), &b);
+        assert_ok(push_bytes(x, str_of(fact_tenants[0]), bytes, e));
+        x->rows += b.record_count;
+        arena_release(&a);
+    }
+}
+
+// The owner has flushed its first cut, and dies before its log says so. A leaf takes these rows
+// over, and retention removes it. The second cut is in the log alone.
+static void what_expired_while_its_owner_was_dead_does_not_come_back(void **state)
+{
+    const int64_t hour = slot_of(clock_wall_ns(), SLOT_HOUR) - 2;
+    str tenant = str_of(fact_tenants[0]);
+    (void)state;
+    for (unsigned how = 0; how < 2; how++) {
+        struct bench b = {0};
+        struct flush_totals done = {0};
+        struct world *x = &b.x;
+        size_t cuts = 0;
+        world_start(x, 6 + how, OWNER);
+        b.stream = open_stream(x);
+        fill_hour(x, hour, BATCHES);
+        assert_ok(flush(x, &done, e));
+        assert_int_equal(segments(x), 1);
+        uint64_t expired = x->rows;
+        memstore_set_hooks(x->store, no_segments, NULL, NULL);
+        fill_hour(x, hour, BATCHES);
+        die(&b, OWNER);
+        world_absorb(x, tenant, hour, how & 1);
+        world_expire(x, tenant);
+        uint64_t before = count_of(&ingester_flush_profiles);
+        assert_ok(adopt(&b, b.stream, &cuts, e));
+        assert_int_equal(cuts, 2);
+        assert_ok(flush(x, &done, e));
+        AWAIT(rows_held(x) == 0);
+        assert_int_equal(count_of(&ingester_flush_profiles) - before, x->rows - expired);
+        assert_int_equal(segments(x), how & 1 ? 1 : 2);
+        end(&b);
+    }
+}
+
 struct adopter {
     struct bench *b;
     id128 stream;
@@ -285,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_stream_of_many_cuts_is_adopted_within_a_small_head),
         cmocka_unit_test(rows_of_a_try_that_failed_come_again),
         cmocka_unit_test(an_adoption_is_let_go_at_once_and_the_next_one_goes_on),
+        cmocka_unit_test(what_expired_while_its_owner_was_dead_does_not_come_back),
         cmocka_unit_test(own_rows_go_to_the_store_if_an_adoption_needs_their_room),
         cmocka_unit_test(several_streams_are_adopted_at_once_in_the_same_head),
     };

@@ -371,63 +371,6 @@ static void a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next(
 
 // ---- absorbed parts
 
-// Makes a leaf of all listed segments of the tenant. One that has several is that of the first:
-// tests look at one. This is another process: its store works whatever that of the ingester does.
-static void absorb(struct parts *p, bool sweep)
-{
-    struct req r;
-    struct snapshot s;
-    bool existed = true;
-    struct manifests *ms = NULL;
-    struct store *own = memstore_again(p->x.store);
-    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
-    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
-    assert_ok(snapshot_take(ms, &r, &r.arena, p->tenant, &s, e));
-    assert_int_equal(s.segment_count, 1);
-    str segment = name_segment(&r.arena, p->tenant, &s.segments[0].name);
-    str bytes = memstore_bytes(own, segment.p);
-    const struct segment_run source = segment_run_of(&s.segments[0].name);
-    struct manifest_block leaf = {.id = ulid_make(77, (const uint8_t *)"0123456789"),
-                                  .kind = BLOCK_RAW,
-                                  .from_hour = p->hour,
-                                  .hours = 1,
-                                  .pack_hi = UINT32_MAX,
-                                  .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES,
-                                  .bytes = bytes.n,
-                                  .rows = 1,
-                                  .first_ns = slot_start(p->hour, SLOT_HOUR) + 1,
-                                  .last_ns = slot_start(p->hour + 1, SLOT_HOUR),
-                                  .sources = &source,
-                                  .source_count = 1};
-    struct manifest_change change = {.add = &leaf, .add_count = 1, .begun_ns = clock_wall_ns()};
-    str name = manifest_block_name(&r.arena, p->tenant, &leaf);
-    assert_ok(store_put(own, &r, name, bytes, &existed, e));
-    assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
-    if (sweep) memstore_drop(own, segment.p);
-    snapshot_release(&s);
-    manifests_close(ms);
-    store_close(own);
-    req_release(&r);
-}
-
-// Retention removes the leaf; nodes of its day would have the rows.
-static void expire(struct parts *p)
-{
-    struct req r;
-    struct manifests *ms = NULL;
-    const id128 leaf = ulid_make(77, (const uint8_t *)"0123456789");
-    struct manifest_change change = {.expire = &leaf,
-                                     .expire_count = 1,
-                                     .begun_ns = clock_wall_ns()};
-    struct store *own = memstore_again(p->x.store);
-    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
-    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
-    assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
-    manifests_close(ms);
-    store_close(own);
-    req_release(&r);
-}
-
 // Asks the head as the querier does when a leaf has what the head names.
 static void refresh(struct parts *p)
 {
@@ -475,7 +418,7 @@ static void what_a_leaf_has_leaves_the_head_when_a_question_says_so(void **state
             assert_false(flush(&p.x, &done, &fault));
         }
         check(&p.x);
-        absorb(&p, how & 2);
+        world_absorb(&p.x, p.tenant, p.hour, how & 2);
         refresh(&p);
         check(&p.x);
         if (whole) assert_int_equal(rows_held(&p.x), 0);
@@ -499,8 +442,8 @@ static void what_an_expired_leaf_had_is_not_written_again(void **state)
         memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, 1);
         memstore_fail(p.x.store, MEMSTORE_READ, MEMSTORE_FAILS, 1, UINT64_MAX);  // nobody looks
         assert_false(flush(&p.x, &done, &fault));
-        absorb(&p, how & 1);
-        expire(&p);
+        world_absorb(&p.x, p.tenant, p.hour, how & 1);
+        world_expire(&p.x, p.tenant);
         memstore_heal(p.x.store);
         if (how & 2) restart(&p.x);
         refresh(&p);
@@ -519,8 +462,8 @@ static void of_an_expired_leaf_the_segment_tells_what_it_had_as_long_as_it_is_th
     struct flush_totals done = {0};
     parts_start(&p, 99);
     put_part(&p.x, p.tenant, p.batches[1], 0, p.hour);
-    absorb(&p, false);
-    expire(&p);
+    world_absorb(&p.x, p.tenant, p.hour, false);
+    world_expire(&p.x, p.tenant);
     assert_ok(flush(&p.x, &done, e));
     assert_int_equal(done.segments, 1);
     assert_true(done.rows > 0 && done.rows < p.x.rows);

@@ -194,3 +194,57 @@ uint64_t count_of(struct metric *m)
 {
     return (uint64_t)atomic_load(&m->cells[0].sum);
 }
+
+void world_absorb(struct world *x, str tenant, int64_t hour, bool sweep)
+{
+    struct req r;
+    struct snapshot s;
+    bool existed = true;
+    struct manifests *ms = NULL;
+    struct store *own = memstore_again(x->store);
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
+    assert_ok(snapshot_take(ms, &r, &r.arena, tenant, &s, e));
+    assert_int_equal(s.segment_count, 1);
+    str segment = name_segment(&r.arena, tenant, &s.segments[0].name);
+    str bytes = memstore_bytes(own, segment.p);
+    const struct segment_run source = segment_run_of(&s.segments[0].name);
+    struct manifest_block leaf = {.id = ulid_make(77, (const uint8_t *)"0123456789"),
+                                  .kind = BLOCK_RAW,
+                                  .from_hour = hour,
+                                  .hours = 1,
+                                  .pack_hi = UINT32_MAX,
+                                  .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES,
+                                  .bytes = bytes.n,
+                                  .rows = 1,
+                                  .first_ns = slot_start(hour, SLOT_HOUR) + 1,
+                                  .last_ns = slot_start(hour + 1, SLOT_HOUR),
+                                  .sources = &source,
+                                  .source_count = 1};
+    struct manifest_change change = {.add = &leaf, .add_count = 1, .begun_ns = clock_wall_ns()};
+    str name = manifest_block_name(&r.arena, tenant, &leaf);
+    assert_ok(store_put(own, &r, name, bytes, &existed, e));
+    assert_ok(manifest_commit(ms, &r, tenant, &change, NULL, e));
+    if (sweep) memstore_drop(own, segment.p);
+    snapshot_release(&s);
+    manifests_close(ms);
+    store_close(own);
+    req_release(&r);
+}
+
+void world_expire(struct world *x, str tenant)
+{
+    struct req r;
+    struct manifests *ms = NULL;
+    const id128 leaf = ulid_make(77, (const uint8_t *)"0123456789");
+    struct manifest_change change = {.expire = &leaf,
+                                     .expire_count = 1,
+                                     .begun_ns = clock_wall_ns()};
+    struct store *own = memstore_again(x->store);
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
+    assert_ok(manifest_commit(ms, &r, tenant, &change, NULL, e));
+    manifests_close(ms);
+    store_close(own);
+    req_release(&r);
+}

@@ -55,3 +55,11 @@ uint64_t rows_held(struct world *x);
 // Distinct (tenant, hour) of what was pushed.
 size_t hours_of(struct world *x);
 uint64_t count_of(struct metric *m);
+
+// ---- what a compactor does
+
+// Makes a leaf of the listed segment of the tenant, which has one; `sweep`: and removes that. This
+// is another process: its store works whatever that of the ingester does.
+void world_absorb(struct world *x, str tenant, int64_t hour, bool sweep);
+// Retention removes the leaf; nodes of its day would have the rows.
+void world_expire(struct world *x, str tenant);
