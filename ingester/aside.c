@@ -300,7 +300,8 @@ static bool flush_all(struct ingester *x, struct req *r, struct aside_recovered 
     // None is made, and none goes before it was read.
     n = ok ? MIN(n, wal_cuts(x->wal, cuts, n)) : 0;
     for (size_t i = 0; ok && i < n; i++) {
-        ok = req_alive(r, e) && replay_adopted(x, cuts[i], e) && flush_await(x->flush, r, &all, e);
+        ok = req_alive(r, e) && replay_adopted(x, cuts[i], NULL, e) &&
+             flush_await(x->flush, r, &all, e);
     }
     out->segments = all.segments;
     out->rows = all.rows;

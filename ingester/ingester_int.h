@@ -92,8 +92,16 @@ bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, 
 bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 
 // The same for one cut of a stream that is being adopted. The head's limit holds, and the calling
-// thread does it alone. After a failure the head may have some of its rows.
-bool replay_adopted(struct ingester *in, struct cut *c, err *e) MUST_CHECK;
+// thread does it alone. Who has to see to room is asked before each entry, and again if there was
+// none for it: `more` makes some and clears *e, or leaves it. After a failure the head may have
+// some of its rows.
+struct replay_room {
+    bool (*before)(void *arg, err *e);
+    bool (*more)(void *arg, err *e);
+    void *arg;
+};
+bool replay_adopted(struct ingester *in, struct cut *c, const struct replay_room *room,
+                    err *e) MUST_CHECK;
 
 // Before rows of the tenant are read back: which of them deletions hide. (aside.c)
 bool missed_learn(struct missed *m, str tenant, err *e) MUST_CHECK;

@@ -25,6 +25,7 @@
 
 struct replay {
     struct ingester *in;
+    const struct replay_room *room;  // NULL: the head has no limit
     struct cut **cuts;
     size_t bytes;  // of the array
     size_t n;
@@ -58,11 +59,13 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
 {
     struct replay_cut *r = arg;
     struct ingester *in = r->all->in;
+    const struct replay_room *room = r->all->room;
     struct arena arena;
     struct staged *staged = NULL;
     bool ok = false;
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
     if (in->missed && !missed_learn(in->missed, entry->tenant, e)) return false;
+    if (room && !room->before(room->arg, e)) return false;
     arena_init(&arena, in->process->memory, ENTRY_MEMORY);
     // A log of an older program may have a row twice, in two cuts, and another thread may have
     // staged it at this moment: then wait until that one has published, and begin anew.
@@ -71,7 +74,12 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
         ok = entry->rows.n ? restore_entry(r->restore, &arena, entry->tenant, entry->rows,
                                            entry->known, &staged, e)
                            : stage_batch(in, &arena, entry, &staged, e);
-        if (ok || e->code != ERR_ABORTED) break;
+        if (ok) break;
+        if (e->code == ERR_RESOURCE_EXHAUSTED && room) {
+            if (room->more(room->arg, e)) continue;
+            break;
+        }
+        if (e->code != ERR_ABORTED) break;
         *e = (err){0};
         if (!head_await_turn(in->head, NULL, turn, e)) break;
     }
@@ -136,9 +144,9 @@ static bool find_unread(struct replay *all, err *e)
     return true;
 }
 
-bool replay_adopted(struct ingester *in, struct cut *c, err *e)
+bool replay_adopted(struct ingester *in, struct cut *c, const struct replay_room *room, err *e)
 {
-    struct replay all = {.in = in};
+    struct replay all = {.in = in, .room = room};
     return read_cut(&all, c, e);
 }
 

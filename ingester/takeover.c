@@ -4,7 +4,9 @@
 // left.
 //
 //     1. It is sealed, and its cuts are found.                                        wal_adopt
-//     2. Cut by cut, the oldest first: room is made, the cut is read. Its rows are hidden.
+//     2. Cut by cut, the oldest first: room is made, the cut is read. Its rows are hidden. If they
+//        have no room all the same, it is read bit by bit: what was read goes to the store as a
+//        part, and leaves the head.                                        flush_adopted_part
 //     3. When all cuts have been read, the rows that are still there are revealed.    head_reveal
 //
 // Until 3 no answer has a row of the stream, or says that none is missing. Then each of its rows is
@@ -21,15 +23,18 @@
 //     other adoptions                  What is promised to them is not taken. One at a time gets
 //                                      all that is left, if that is less than it should have.
 //
-// So a stream needs room for its largest cut, however many it has; and the head of the ingester
-// that wrote it had that cut, and more.
+// So a stream needs REST_LEAST, however many cuts it has, and however large these are; but for the
+// symbols and series of one cut, which stay while it is read.
+//
+// Of a cut that was read bit by bit the last bit goes to the store as well. An answer could not
+// name what the head has of it: a cut stands for all parts from some number on.
 //
 // What may go wrong:
 //
 //     no room, though all was          It is let go. The next ingester has its turn.
 //     flushed
-//     the head fills up while a        The rows of the cut leave again, more is flushed, and it is
-//     cut is read                      read once more.
+//     a bit has no room, though all    The rows of the cut leave again, the own rows are flushed,
+//     before it is in the store        and it is read once more.
 //     the store fails                  It is let go, and tried again soon.
 //     this process drains              That cancels all requests (ingester.adopting): it is let go
 //                                      at once.
@@ -51,6 +56,10 @@
 #define FLUSH_NS ((uint64_t)(30 * NS_PER_S))
 #define DROP_NS  ((uint64_t)(3 * NS_PER_S))
 #define TICK_NS  ((uint64_t)(100 * NS_PER_MS))
+
+// With so much room, or a quarter of the head's, a cut of any size is read, bit by bit. The objects
+// that are read at once, and the rows of a large push, have room in it.
+#define REST_LEAST ((size_t)32 << 20)
 
 // So long other adoptions are waited for.
 #define OTHERS_NS ((uint64_t)(60 * NS_PER_S))
@@ -102,10 +111,13 @@ static bool promise_room(struct ingester *in, size_t bytes)
     return false;
 }
 
-// Promises all the room that there is, unless something is promised already.
-static bool promise_rest(struct ingester *in, size_t least, size_t *promised)
+// Promises all the room that there is, if it is enough for a bit of the cut, and unless something
+// is promised already.
+static bool promise_rest(struct ingester *in, size_t cut_bytes, size_t *promised)
 {
     size_t none = 0;
+    size_t limit = atomic_load_explicit(&head_budget(in->head)->limit, memory_order_relaxed);
+    size_t least = MIN(cut_bytes, limit ? MIN(limit / 4, REST_LEAST) : REST_LEAST);
     *promised = room_of(head_budget(in->head));
     return *promised >= MAX(least, 1u) &&
            atomic_compare_exchange_strong(&in->adoption_bytes, &none, *promised);
@@ -182,18 +194,89 @@ static bool make_room(struct takeover *t, const struct cut *c, size_t *promised,
 
 // ---- reading
 
+// A cut on its way into the head.
+struct filling {
+    struct takeover *t;
+    struct cut *cut;
+    size_t keep;       // room that is left to others, and the least that a bit has
+    size_t base;       // of the head, when the bit began
+    uint64_t entries;  // of the bit, with the one that is being read
+    unsigned parts;    // bits that are in the store
+};
+
+static size_t held_by_head(const struct takeover *t)
+{
+    return atomic_load_explicit(&head_budget(t->in->head)->used, memory_order_relaxed);
+}
+
+static void begin_bit(struct filling *x)
+{
+    x->base = held_by_head(x->t);
+    x->entries = 1;
+}
+
+// What was read goes to the store: cuts that were read before this one, or else this one's rows.
+static bool empty_head(struct filling *x, err *e)
+{
+    struct takeover *t = x->t;
+    if (t->gone < t->read) {
+        while (t->gone < t->read)
+            if (!flush_oldest(t, e)) return false;
+        return true;
+    }
+    if (!flush_adopted_part(t->in->flush, &t->in->adopting, x->cut, e)) return false;
+    FAULT("adopt.part");
+    x->parts++;
+    begin_bit(x);
+    return true;
+}
+
+static bool before_entry(void *arg, err *e)
+{
+    struct filling *x = arg;
+    size_t used = held_by_head(x->t);
+    x->entries++;
+    if (room_of(head_budget(x->t->in->head)) >= x->keep) return true;
+    // Others may fill the head as well: bits that are too small would be without number.
+    if (x->t->gone == x->t->read && (used < x->base || used - x->base < x->keep)) return true;
+    return empty_head(x, e);
+}
+
+static bool more_room(void *arg, err *e)
+{
+    struct filling *x = arg;
+    if (x->t->gone == x->t->read && x->entries < 2) return false;
+    *e = (err){0};
+    return empty_head(x, e);
+}
+
+// Reads a cut, all of it or bit by bit.
+static bool fill_with(struct takeover *t, struct cut *c, size_t promised, err *e)
+{
+    struct filling x = {.t = t, .cut = c, .keep = promised / 4};
+    const struct replay_room room = {before_entry, more_room, &x};
+    begin_bit(&x);
+    x.entries = 0;
+    if (!replay_adopted(t->in, c, &room, e)) return false;
+    if (x.parts && !flush_adopted_part(t->in->flush, &t->in->adopting, c, e)) return false;
+    t->read++;
+    while (x.parts && t->gone < t->read)
+        if (!flush_oldest(t, e)) return false;
+    return true;
+}
+
 static bool read_next(struct takeover *t, err *e)
 {
     struct cut *c = t->cuts[t->read];
     for (unsigned reads = 1;; reads++) {
         size_t promised = 0;
+        size_t before = t->read;
         if (!make_room(t, c, &promised, e)) return false;
-        bool ok = replay_adopted(t->in, c, e);
+        bool ok = fill_with(t, c, promised, e);
         end_promise(t->in, promised);
-        if (ok) {
-            t->read++;
-            return true;
-        }
+        if (ok) return true;
+        // It may have been read, and not flushed.
+        if (t->read > before) return false;
         head_let_go(t->in->head, c);
         if (e->code != ERR_RESOURCE_EXHAUSTED || reads == READS_MAX) return false;
         *e = (err){0};

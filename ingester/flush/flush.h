@@ -67,6 +67,12 @@ bool flush_recall(struct flush *f);
 // still there, with or without rows in the head. From the thread that adopts the stream.
 bool flush_adopted(struct flush *f, const struct req *asker, struct cut *cut, err *e) MUST_CHECK;
 
+// The same with those rows of it that were read so far, so that there is room for others: they
+// become parts, and leave the head. The cut stays in the log until flush_adopted is told that all
+// was read.
+bool flush_adopted_part(struct flush *f, const struct req *asker, struct cut *cut,
+                        err *e) MUST_CHECK;
+
 // Flushes until no cut is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);
 struct manifests *flush_manifests(struct flush *f);  // of its store, as long as it lives

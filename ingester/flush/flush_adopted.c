@@ -6,6 +6,11 @@
 // The cut is hidden and in no table: no answer names it, no request refreshes it, and the flush
 // thread does not pick it. So it has one user, who may give it up at any moment. It is compared
 // with the store before it is written, as each cut of another process.
+//
+// Where memory is short a cut goes to the store bit by bit (flush_adopted_part). Each time what was
+// read of a piece so far is compared, and what no part has becomes the next one. Nobody else can
+// tell such a part from one that its owner wrote after a first one; and whoever adopts the stream
+// next, because this process ended in between, finds the rows of these parts by their ids.
 #include "ingester/flush/flush_int.h"
 #include "sys/clock.h"
 
@@ -38,18 +43,34 @@ static bool drop_covered_cut(struct flush *f, struct closed_cut *c, err *e)
     }
 }
 
+static struct closed_cut closed_of(const struct req *asker, struct cut *cut)
+{
+    assert(atomic_load(&cut->hidden));
+    return (struct closed_cut){.cut = cut,
+                               .stream = cut->stream,
+                               .number = cut->number,
+                               .bytes = cut->bytes,
+                               .opened_wall_ns = cut->opened_wall_ns,
+                               .newest_boot_ns = cut->newest_boot_ns,
+                               .found = true,
+                               .ready = true,
+                               .asker = asker};
+}
+
+bool flush_adopted_part(struct flush *f, const struct req *asker, struct cut *cut, err *e)
+{
+    struct closed_cut c = closed_of(asker, cut);
+    arena_init(&c.arena, &f->budget, SIZE_MAX);
+    bool ok = closed_cover(f, &c, e);
+    arena_release(&c.arena);
+    if (ok) head_let_go(f->in->head, cut);
+    return ok;
+}
+
 bool flush_adopted(struct flush *f, const struct req *asker, struct cut *cut, err *e)
 {
-    struct closed_cut c = {.cut = cut,
-                           .stream = cut->stream,
-                           .number = cut->number,
-                           .bytes = cut->bytes,
-                           .opened_wall_ns = cut->opened_wall_ns,
-                           .newest_boot_ns = cut->newest_boot_ns,
-                           .found = true,
-                           .ready = true,
-                           .asker = asker};
-    assert(atomic_load(&cut->hidden) && !wal_is_unread(cut));
+    struct closed_cut c = closed_of(asker, cut);
+    assert(!wal_is_unread(cut));
     arena_init(&c.arena, &f->budget, SIZE_MAX);
     // One that vanished while it was read is covered, and the head has only some of its rows.
     bool ok = atomic_load(&cut->dropped) || closed_cover(f, &c, e);

@@ -233,11 +233,12 @@ static bool see_leaves(struct comparison *x, const struct inspection *l, err *e)
 
 // Parts that were in a leaf which retention removed. Their rows still count, in nodes of parents,
 // but there they cannot be told apart. As long as the segment is there it is compared. If it is
-// gone, all rows that no other part has must have been in it, so they all count as seen. For a part
-// has all rows of the piece that no earlier part has, whoever wrote it: the stream's owner, or one
-// that adopted the stream and had read the whole cut. An adopter lacks two kinds of rows that the
-// owner may have: those that it knew already, which are in a part of another cut; and those in
-// damaged objects of the log, which it has told as lost.
+// gone, all rows that no other part has count as seen. For a leaf expires only once all streams
+// have gone that were registered when it was to expire (compactor/watch.h), and a registration goes
+// when each row of its stream is covered. So by then somebody had covered the whole cut: its owner,
+// or one that adopted the stream, in one part or in several. An adopter lacks two kinds of rows
+// that the owner may have: those that it knew already, which are in a part of another cut; and
+// those in damaged objects of the log, which it has told as lost.
 static bool see_expired(struct comparison *x, const struct inspection *l, err *e)
 {
     bool ok = true;

@@ -226,9 +226,11 @@ size_t head_remove(struct head *h);  // how many
 //     head_adopts   before the first row of a hidden cut comes
 //     head_reveal   from then on readers count the rows of these cuts, all at once. Waits for the
 //                   readers that are inside
-//     head_let_go   instead of it: the rows of a cut leave. They are in its log alone, so their ids
-//                   are not remembered, and they may come again: a row whose id is known would be
-//                   left out then, and be lost. No row of the cut comes meanwhile
+//     head_let_go   instead of it: the rows of a cut leave, and may come again. No row of the cut
+//                   comes meanwhile
+//
+// Ids of rows that leave a hidden cut are not remembered, whatever takes them out: its log may be
+// read again, and a row whose id is known would be left out then.
 void head_adopts(struct head *h);
 void head_reveal(struct head *h, struct cut *const *cuts, size_t n);
 void head_let_go(struct head *h, struct cut *cut);

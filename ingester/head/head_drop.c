@@ -38,7 +38,7 @@ struct removal {
     struct service_head *service;
     const struct cut *cut;             // all of its rows,
     const struct head_removal *these;  // or, if this is not NULL, these
-    bool forgets;                      // they are in no store: their ids are not known any more
+    bool forgets;                      // their ids are not known any more
     uint32_t series;
     uint64_t fingerprint;  // of the series
 };
@@ -66,6 +66,14 @@ static bool goes(const void *arg, const struct row *row)
                        (struct loose_key){x->fingerprint, row->id});
     ids_remove(&x->service->ids, x->series, row->id);
     return true;
+}
+
+// Of a hidden cut nothing is remembered: the adoption may be given up after some of its rows went
+// to the store. If these were known when the cut is read again, they would be left out, and an
+// answer that names the cut would have the others alone.
+static bool is_forgotten(const struct cut *c)
+{
+    return atomic_load_explicit(&c->hidden, memory_order_relaxed);
 }
 
 static void aim(struct removal *x, struct service_head *s, uint32_t series)
@@ -246,7 +254,7 @@ bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
     *rows = 0;
     assert(cut->pins == 0);
     if (!mark(h, cut, insist)) return false;
-    *rows = take_out(h, cut, false);
+    *rows = take_out(h, cut, is_forgotten(cut));
     atomic_fetch_sub_explicit(&h->dropping, 1, memory_order_release);
     return true;
 }
@@ -270,7 +278,7 @@ void head_admit(struct head *h)
 
 static size_t remove_of(struct head *h, const struct head_removal *what, str service)
 {
-    struct removal x = {.cut = what->cut, .these = what};
+    struct removal x = {.cut = what->cut, .these = what, .forgets = is_forgotten(what->cut)};
     struct service_head *s = head_find(h, what->tenant, service);
     if (!s) return 0;
     size_t gone = thin(s, &x);

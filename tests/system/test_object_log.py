@@ -7,10 +7,11 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.parse
 
 import pytest
 from client import CPU, Pprof, Server, now_ms, select, unique
-from flametree import AZURE, BIN, Cluster, Flametree, S3, WITHOUT_SETTINGS, await_, flush
+from flametree import AT_ONCE, AZURE, BIN, Cluster, Flametree, S3, WITHOUT_SETTINGS, await_, compact, flush
 
 OBJECT = ("--ingester.log=object", "--ingester.log_linger=20ms", "--ingester.stream_settle=2s")
 PODS = 12
@@ -183,6 +184,53 @@ def test_two_ingesters_that_are_killed_at_once_lose_nothing(cluster):
     await_whole(s, service, PODS)
     push(s, service)
     await_whole(s, service, 2 * PODS)
+
+
+def test_what_is_deleted_while_its_ingester_is_dead_does_not_come_back():
+    """A part of it was in segments when the ingester died, and all of it in its log."""
+    with Cluster(*OBJECT, *AT_ONCE, "--compactor.interval=1h", "--compactor.deletion_stay=0s", "--ingester.stream_age=2s") as c:
+        s, service, at = c.server(), unique(), now_ms() - 3 * 3_600_000
+
+        def push_pods():
+            for i in range(PODS):
+                s.push({"__name__": "process_cpu", "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", 1), time_ns=at * 10**6)).expect(200)
+
+        def count(label=""):
+            reply = s.query("SelectMergeStacktraces", {"Flametree-Partial": "allow"}, profileTypeID=CPU, labelSelector='{service_name="%s"%s}' % (service, label),
+                            start=at - 3_600_000, end=at + 3_600_000).expect(200)
+            return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"])
+
+        def deletions():
+            return c["compactor"].operator().call("GET", "/compactor/deletions").expect(200).json()["deletions"]
+
+        push_pods()
+        flush(c)
+        push_pods()
+        assert count() == ("exact", 2 * PODS)
+        gone = holder(c)
+        gone.kill()
+        wipe(gone)
+        match = '{service_name="%s",pod=~"p[0-7]"}' % service
+        c["compactor"].operator().call("POST", "/compactor/delete?" + urllib.parse.urlencode({"match": match})).expect(200)
+        left = 2 * (PODS - 8)
+
+        def is_whole():
+            exact, n = count()
+            assert n <= left and count(',pod="p3"')[1] == 0, (exact, n)
+            return (exact, n) == ("exact", left)
+        await_("what is left of its rows", is_whole, 90, 0.2)
+        assert adoptions(c) >= 1
+        for m in c.ingesters():
+            if m.process:
+                m.operator().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+        assert is_whole()
+
+        def is_done():
+            compact(c)
+            return is_whole() and not deletions()
+        await_("the deletion to be done", is_done, 180)
+        gone.start()
+        await_("all to be there with its node back", is_whole, 60, 0.2)
 
 
 @contextlib.contextmanager

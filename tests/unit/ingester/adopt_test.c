@@ -20,6 +20,8 @@ struct bench {
     atomic_bool shows;         // it did
     atomic_bool cancels;       // the adoption, at its first segment
     _Atomic unsigned created;  // segments since the adopter began
+    unsigned fails;            // this one does; 0: none
+    bool lands;                // though it is created
 };
 
 static bool serves(struct world *x, id128 stream)
@@ -70,6 +72,7 @@ static enum memstore_fault see_segment(void *arg, const struct memstore_event *e
     struct bench *b = arg;
     if (ev->op != MEMSTORE_CREATE || !str_contains(ev->name, S("/live/a/"))) return MEMSTORE_FINE;
     b->created++;
+    if (b->created == b->fails) return b->lands ? MEMSTORE_LANDS : MEMSTORE_FAILS;
     if (b->looks && (serves(&b->x, b->stream) || adopted_rows(&b->x) > 0)) b->shows = true;
     if (b->cancels) atomic_store(&b->x.w.in->adopting.canceled, true);
     return MEMSTORE_FINE;
@@ -129,6 +132,16 @@ static void leave(struct bench *b, size_t cuts, const char *flags)
         fill(x, BATCHES);
         if (i + 1 < cuts) assert_ok(wal_cut_now(x->w.in->wal, e));
     }
+    die(b, flags);
+}
+
+// The same with one cut of so many batches.
+static void leave_one_cut(struct bench *b, size_t batches, const char *flags)
+{
+    struct world *x = &b->x;
+    memstore_set_hooks(x->store, no_segments, NULL, NULL);
+    b->stream = open_stream(x);
+    fill(x, batches);
     die(b, flags);
 }
 
@@ -244,6 +257,68 @@ static void own_rows_go_to_the_store_if_an_adoption_needs_their_room(void **stat
     end(&b);
 }
 
+// The whole log is one cut, for which the head has no room: it goes to the store bit by bit.
+static void a_cut_that_is_larger_than_the_head_is_adopted_bit_by_bit(void **state)
+{
+    (void)state;
+    struct bench b = {0};
+    size_t cuts = 0;
+    world_start(&b.x, 12, OWNER);
+    leave_one_cut(&b, 80, SMALL);
+    uint64_t log = memstore_size(b.x.store, "v1/log/");
+    size_t limit = atomic_load(&head_budget(b.x.w.in->head)->limit);
+    if (log < limit / 2) fail_msg("the cut has %zu bytes only", (size_t)log);
+    b.looks = true;
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    b.looks = false;
+    assert_int_equal(cuts, 1);
+    assert_false(b.shows);
+    assert_true(b.created >= 4);
+    assert_true(serves(&b.x, b.stream));
+    // Of such a cut the head keeps nothing: what it names stands for all parts.
+    assert_int_equal(adopted_rows(&b.x), 0);
+    assert_int_equal(wal_cuts(b.x.w.in->wal, NULL, 0), 0);
+    assert_int_equal(wal_count(b.x.w.in->wal).lost_entries, 0);
+    check(&b.x);
+    flush_and_check(&b);
+    end(&b);
+}
+
+// Wherever it is given up, and whoever goes on: this process, or one after it, in a small head or a
+// large one. Each row counts once when the stream is answered for, before its flush and after.
+static void a_cut_that_was_stored_by_half_is_completed(void **state)
+{
+    static const char *const next[] = {NULL, SMALL, OWNER};
+    (void)state;
+    for (unsigned nth = 1; nth <= 9; nth++) {
+        struct bench b = {0};
+        size_t cuts = 0;
+        err why = {0};
+        world_start(&b.x, 20 + nth, OWNER);
+        leave_one_cut(&b, 40, SMALL);
+        b.fails = nth;
+        b.lands = nth % 2;
+        bool done = adopt(&b, b.stream, &cuts, &why);
+        b.fails = 0;
+        if (done) assert_true(b.created < nth);
+        if (!done) {
+            assert_int_equal(why.code, ERR_UNAVAILABLE);
+            assert_int_equal(rows_held(&b.x), 0);
+            assert_false(wal_has_stream(b.x.w.in->wal, b.stream));
+            if (next[nth % 3]) {
+                snprintf(b.x.flags, sizeof b.x.flags, "%s", next[nth % 3]);
+                restart(&b.x);
+            } else if (nth > 4) {
+                head_set_limit(b.x.w.in->head, 0);
+            }
+            assert_ok(adopt(&b, b.stream, &cuts, e));
+        }
+        check(&b.x);
+        flush_and_check(&b);
+        end(&b);
+    }
+}
+
 // Batches of one tenant and hour.
 static void fill_hour(struct world *x, int64_t hour, size_t batches)
 {
@@ -345,6 +420,8 @@ int main(void)
         cmocka_unit_test(a_stream_of_many_cuts_is_adopted_within_a_small_head),
         cmocka_unit_test(rows_of_a_try_that_failed_come_again),
         cmocka_unit_test(an_adoption_is_let_go_at_once_and_the_next_one_goes_on),
+        cmocka_unit_test(a_cut_that_is_larger_than_the_head_is_adopted_bit_by_bit),
+        cmocka_unit_test(a_cut_that_was_stored_by_half_is_completed),
         cmocka_unit_test(what_expired_while_its_owner_was_dead_does_not_come_back),
         cmocka_unit_test(own_rows_go_to_the_store_if_an_adoption_needs_their_room),
         cmocka_unit_test(several_streams_are_adopted_at_once_in_the_same_head),

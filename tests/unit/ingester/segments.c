@@ -184,6 +184,13 @@ static void lines_of_row(struct lines *l, struct service_head *s, labels ls, con
     line_end(&x);
 }
 
+// Of the own streams, or of an adopted one.
+static bool counts(const struct service_head *s, uint32_t series, const struct row *row)
+{
+    const struct head_query q = {.adopted = row->cut->adopted};
+    return row_is_there(&q, s, series, row);
+}
+
 void lines_of_head(struct lines *l, struct head *h, str tenant)
 {
     pthread_rwlock_rdlock(&h->lock);
@@ -196,7 +203,7 @@ void lines_of_head(struct lines *l, struct head *h, str tenant)
             struct rows_cursor c = rows_within(&s->rows[k], INT64_MIN, INT64_MAX);
             const struct row *row = NULL;
             while ((row = rows_next(&c))) {
-                if (row_is_there(&(struct head_query){0}, s, k, row)) lines_of_row(l, s, ls, row);
+                if (counts(s, k, row)) lines_of_row(l, s, ls, row);
             }
         }
         pthread_rwlock_unlock(&s->lock);
