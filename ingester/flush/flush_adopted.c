@@ -17,6 +17,8 @@
 // How often the drop gives way to readers; after that it makes them wait, because memory is wanted.
 #define POLITE_TRIES 10
 
+#define COVER_TRIES 10
+
 // So long a log that has failed, and keeps its cuts, is waited for.
 #define LOG_NS ((uint64_t)(30 * NS_PER_S))
 
@@ -57,11 +59,22 @@ static struct closed_cut closed_of(const struct req *asker, struct cut *cut)
                                .asker = asker};
 }
 
+// Several pieces of a service are compared and written at once, and rows that are found in the
+// store leave it meanwhile: then those that were being written are written again.
+static bool cover_adopted(struct flush *f, struct closed_cut *c, err *e)
+{
+    for (unsigned tries = 1;; tries++) {
+        if (closed_cover(f, c, e)) return true;
+        if (e->code != ERR_ABORTED || tries == COVER_TRIES) return false;
+        *e = (err){0};
+    }
+}
+
 bool flush_adopted_part(struct flush *f, const struct req *asker, struct cut *cut, err *e)
 {
     struct closed_cut c = closed_of(asker, cut);
     arena_init(&c.arena, &f->budget, SIZE_MAX);
-    bool ok = closed_cover(f, &c, e);
+    bool ok = cover_adopted(f, &c, e);
     arena_release(&c.arena);
     if (ok) head_let_go(f->in->head, cut);
     return ok;
@@ -73,7 +86,7 @@ bool flush_adopted(struct flush *f, const struct req *asker, struct cut *cut, er
     assert(!wal_is_unread(cut));
     arena_init(&c.arena, &f->budget, SIZE_MAX);
     // One that vanished while it was read is covered, and the head has only some of its rows.
-    bool ok = atomic_load(&cut->dropped) || closed_cover(f, &c, e);
+    bool ok = atomic_load(&cut->dropped) || cover_adopted(f, &c, e);
     c.covered = c.dropping = ok;
     ok = ok && drop_covered_cut(f, &c, e);
     lock_take(&f->lock);

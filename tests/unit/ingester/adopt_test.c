@@ -21,6 +21,7 @@ struct bench {
     atomic_bool cancels;       // the adoption, at its first segment
     _Atomic unsigned created;  // segments since the adopter began
     unsigned fails;            // this one does; 0: none
+    unsigned only;             // none after so many is created; 0: all are
     bool lands;                // though it is created
 };
 
@@ -72,6 +73,7 @@ static enum memstore_fault see_segment(void *arg, const struct memstore_event *e
     struct bench *b = arg;
     if (ev->op != MEMSTORE_CREATE || !str_contains(ev->name, S("/live/a/"))) return MEMSTORE_FINE;
     b->created++;
+    if (b->only && b->created > b->only) return MEMSTORE_FAILS;
     if (b->created == b->fails) return b->lands ? MEMSTORE_LANDS : MEMSTORE_FAILS;
     if (b->looks && (serves(&b->x, b->stream) || adopted_rows(&b->x) > 0)) b->shows = true;
     if (b->cancels) atomic_store(&b->x.w.in->adopting.canceled, true);
@@ -162,7 +164,12 @@ static bool adopt(struct bench *b, id128 stream, size_t *cuts, err *e)
 static void flush_and_check(struct bench *b)
 {
     struct flush_totals done;
-    assert_ok(flush(&b->x, &done, e));
+    err why = {0};
+    // Rows that leave one piece may be in the way of another one, which is then tried again.
+    while (!flush(&b->x, &done, &why)) {
+        if (why.code != ERR_ABORTED) fail_msg("%s", why.msg);
+        why = (err){0};
+    }
     AWAIT(rows_held(&b->x) == 0);
     check(&b->x);
     wal_tick(b->x.w.in->wal);
@@ -290,12 +297,12 @@ static void a_cut_that_was_stored_by_half_is_completed(void **state)
 {
     static const char *const next[] = {NULL, SMALL, OWNER};
     (void)state;
-    for (unsigned nth = 1; nth <= 9; nth++) {
+    for (unsigned nth = 1; nth <= 6; nth++) {
         struct bench b = {0};
         size_t cuts = 0;
         err why = {0};
         world_start(&b.x, 20 + nth, OWNER);
-        leave_one_cut(&b, 40, SMALL);
+        leave_one_cut(&b, 32, SMALL);
         b.fails = nth;
         b.lands = nth % 2;
         bool done = adopt(&b, b.stream, &cuts, &why);
@@ -308,7 +315,7 @@ static void a_cut_that_was_stored_by_half_is_completed(void **state)
             if (next[nth % 3]) {
                 snprintf(b.x.flags, sizeof b.x.flags, "%s", next[nth % 3]);
                 restart(&b.x);
-            } else if (nth > 4) {
+            } else if (nth > 3) {
                 head_set_limit(b.x.w.in->head, 0);
             }
             assert_ok(adopt(&b, b.stream, &cuts, e));
@@ -353,13 +360,20 @@ static void what_expired_while_its_owner_was_dead_does_not_come_back(void **stat
         size_t cuts = 0;
         world_start(x, 6 + how, OWNER);
         b.stream = open_stream(x);
-        fill_hour(x, hour, BATCHES);
-        assert_ok(flush(x, &done, e));
-        assert_int_equal(segments(x), 1);
-        uint64_t expired = x->rows;
+        // Both cuts are in the log before the first one goes: no object says that it is covered.
         memstore_set_hooks(x->store, no_segments, NULL, NULL);
         fill_hour(x, hour, BATCHES);
+        uint64_t expired = x->rows;
+        assert_ok(wal_cut_now(x->w.in->wal, e));
+        fill_hour(x, hour, BATCHES);
+        b.only = 1;
+        memstore_set_hooks(x->store, see_segment, NULL, &b);
+        err why = {0};
+        assert_false(flush(x, &done, &why));
+        AWAIT(rows_held(x) == x->rows - expired);
+        assert_int_equal(segments(x), 1);
         die(&b, OWNER);
+        b.only = 0;
         world_absorb(x, tenant, hour, how & 1);
         world_expire(x, tenant);
         uint64_t before = count_of(&ingester_flush_profiles);
