@@ -326,6 +326,36 @@ static void a_cut_that_was_stored_by_half_is_completed(void **state)
     }
 }
 
+// A second try has larger bits than the first, so of its first bit the store has some rows, which
+// leave the head; then it fails. They come again in the third, which keeps the cut in the head.
+static void rows_that_a_try_found_in_the_store_come_again(void **state)
+{
+    (void)state;
+    struct bench b = {0};
+    size_t cuts = 0;
+    world_start(&b.x, 31, OWNER);
+    leave_one_cut(&b, 80, SMALL);
+    struct head *head = b.x.w.in->head;
+    const size_t limits[] = {(size_t)1 << 20, (size_t)3 << 19};
+    const unsigned fails[] = {4, 1};
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        err why = {0};
+        head_set_limit(head, limits[i]);
+        b.created = 0;
+        b.fails = fails[i];
+        assert_false(adopt(&b, b.stream, &cuts, &why));
+        assert_int_equal(why.code, ERR_UNAVAILABLE);
+    }
+    b.fails = 0;
+    head_set_limit(head, 0);
+    assert_true(segments(&b.x) > 0);
+    assert_ok(adopt(&b, b.stream, &cuts, e));
+    assert_int_equal(adopted_rows(&b.x), b.x.rows);
+    check(&b.x);
+    flush_and_check(&b);
+    end(&b);
+}
+
 // Batches of one tenant and hour.
 static void fill_hour(struct world *x, int64_t hour, size_t batches)
 {
@@ -436,6 +466,7 @@ int main(void)
         cmocka_unit_test(an_adoption_is_let_go_at_once_and_the_next_one_goes_on),
         cmocka_unit_test(a_cut_that_is_larger_than_the_head_is_adopted_bit_by_bit),
         cmocka_unit_test(a_cut_that_was_stored_by_half_is_completed),
+        cmocka_unit_test(rows_that_a_try_found_in_the_store_come_again),
         cmocka_unit_test(what_expired_while_its_owner_was_dead_does_not_come_back),
         cmocka_unit_test(own_rows_go_to_the_store_if_an_adoption_needs_their_room),
         cmocka_unit_test(several_streams_are_adopted_at_once_in_the_same_head),
