@@ -11,6 +11,8 @@
 #define EACH    125  // rows of a batch
 #define BATCHES 4    // of a cut
 #define OWNER   "--ingester.log=object --ingester.log_linger=0s"
+#define MEMORY  "FLAMETREE_INGESTER_HEAD_MEMORY"  // of processes whose flags do not say it
+#define LOW     OWNER " --ingester.lexicon_memory=0"
 #define SMALL   OWNER " --ingester.head_memory=1MiB --ingester.lexicon_memory=0"
 
 struct bench {
@@ -291,6 +293,15 @@ static void a_cut_that_is_larger_than_the_head_is_adopted_bit_by_bit(void **stat
     end(&b);
 }
 
+// The head may have so much from now on.
+static void resize(struct bench *b, const char *memory)
+{
+    const struct ingester *in = b->x.w.in;
+    assert_int_equal(setenv(MEMORY, memory, 1), 0);
+    assert_ok(config_reload(b->x.w.config, e));
+    head_set_limit(in->head, ingester_settings(in)->head_memory);
+}
+
 // Wherever it is given up, and whoever goes on: this process, or one after it, in a small head or a
 // large one. Each row counts once when the stream is answered for, before its flush and after.
 static void a_cut_that_was_stored_by_half_is_completed(void **state)
@@ -302,7 +313,8 @@ static void a_cut_that_was_stored_by_half_is_completed(void **state)
         size_t cuts = 0;
         err why = {0};
         world_start(&b.x, 20 + nth, OWNER);
-        leave_one_cut(&b, 32, SMALL);
+        assert_int_equal(setenv(MEMORY, "1MiB", 1), 0);
+        leave_one_cut(&b, 32, LOW);
         b.fails = nth;
         b.lands = nth % 2;
         bool done = adopt(&b, b.stream, &cuts, &why);
@@ -313,16 +325,18 @@ static void a_cut_that_was_stored_by_half_is_completed(void **state)
             assert_int_equal(rows_held(&b.x), 0);
             assert_false(wal_has_stream(b.x.w.in->wal, b.stream));
             if (next[nth % 3]) {
+                assert_int_equal(unsetenv(MEMORY), 0);
                 snprintf(b.x.flags, sizeof b.x.flags, "%s", next[nth % 3]);
                 restart(&b.x);
             } else if (nth > 3) {
-                head_set_limit(b.x.w.in->head, 0);
+                resize(&b, "1GiB");
             }
             assert_ok(adopt(&b, b.stream, &cuts, e));
         }
         check(&b.x);
         flush_and_check(&b);
         end(&b);
+        assert_int_equal(unsetenv(MEMORY), 0);
     }
 }
 
@@ -334,25 +348,51 @@ static void rows_that_a_try_found_in_the_store_come_again(void **state)
     struct bench b = {0};
     size_t cuts = 0;
     world_start(&b.x, 31, OWNER);
-    leave_one_cut(&b, 80, SMALL);
-    struct head *head = b.x.w.in->head;
-    const size_t limits[] = {(size_t)1 << 20, (size_t)3 << 19};
+    assert_int_equal(setenv(MEMORY, "1MiB", 1), 0);
+    leave_one_cut(&b, 80, LOW);
+    const char *const limits[] = {"1MiB", "1536KiB"};
     const unsigned fails[] = {4, 1};
     for (size_t i = 0; i < COUNT(limits); i++) {
         err why = {0};
-        head_set_limit(head, limits[i]);
+        resize(&b, limits[i]);
         b.created = 0;
         b.fails = fails[i];
         assert_false(adopt(&b, b.stream, &cuts, &why));
         assert_int_equal(why.code, ERR_UNAVAILABLE);
     }
     b.fails = 0;
-    head_set_limit(head, 0);
+    resize(&b, "1GiB");
     assert_true(segments(&b.x) > 0);
     assert_ok(adopt(&b, b.stream, &cuts, e));
     assert_int_equal(adopted_rows(&b.x), b.x.rows);
     check(&b.x);
     flush_and_check(&b);
+    end(&b);
+    assert_int_equal(unsetenv(MEMORY), 0);
+}
+
+// Another ingester may be able to read it. When all had a turn its rest is taken, as it is.
+static void an_object_that_cannot_be_read_passes_the_turn(void **state)
+{
+    (void)state;
+    struct bench b = {0};
+    char stream[ULID_TEXT];
+    char name[100];
+    size_t cuts = 0;
+    err why = {0};
+    world_start(&b.x, 32, OWNER);
+    leave_one_cut(&b, 100, OWNER);
+    ulid_print(b.stream, stream);
+    snprintf(name, sizeof name, "v1/log/%s/%016x", stream, 40);
+    memstore_flip(b.x.store, name, memstore_bytes(b.x.store, name).n - 9, 2);
+    assert_false(adopt(&b, b.stream, &cuts, &why));
+    assert_int_equal(why.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(why.msg, name));
+    assert_int_equal(rows_held(&b.x), 0);
+    assert_int_equal(wal_count(b.x.w.in->wal).lost_entries, 0);
+    assert_ok(adopt_take_over(b.x.w.in, b.stream, true, &cuts, e));
+    assert_int_equal(adopted_rows(&b.x), b.x.rows - EACH);
+    assert_int_equal(wal_count(b.x.w.in->wal).lost_entries, 1);
     end(&b);
 }
 
@@ -466,6 +506,7 @@ int main(void)
         cmocka_unit_test(an_adoption_is_let_go_at_once_and_the_next_one_goes_on),
         cmocka_unit_test(a_cut_that_is_larger_than_the_head_is_adopted_bit_by_bit),
         cmocka_unit_test(a_cut_that_was_stored_by_half_is_completed),
+        cmocka_unit_test(an_object_that_cannot_be_read_passes_the_turn),
         cmocka_unit_test(rows_that_a_try_found_in_the_store_come_again),
         cmocka_unit_test(what_expired_while_its_owner_was_dead_does_not_come_back),
         cmocka_unit_test(own_rows_go_to_the_store_if_an_adoption_needs_their_room),
