@@ -175,15 +175,6 @@ static bool names_stream(const Flametree__V1__EndedDeletion *m, id128 stream)
     return false;
 }
 
-// What it hides would come back if a wrong "not found" were believed.
-static bool is_gone(struct store *s, struct req *r, str name, err *why)
-{
-    bool lacks = false;
-    *why = (err){0};
-    if (!store_lacks(s, r, name, &lacks, why)) return false;
-    return lacks || err_set(why, ERR_UNAVAILABLE, "it is listed, and cannot be read");
-}
-
 // NULL and *e clear: it went meanwhile.
 static const Flametree__V1__EndedDeletion *get_end(struct store *s, struct req *r, struct arena *a,
                                                    id128 id, err *e)
@@ -204,7 +195,7 @@ static const Flametree__V1__EndedDeletion *get_end(struct store *s, struct req *
         }
     }
     buf_release(&bytes);
-    if (m || (why.code == ERR_NOT_FOUND && is_gone(s, r, name, &why))) return m;
+    if (m || why.code == ERR_NOT_FOUND) return m;
     *e = why;
     if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     err_wrap(e, "object %.*s", STR(name));

@@ -205,7 +205,7 @@ struct reading {
     struct registered *list;
     const struct found *found;  // a row for each of the list's
     uint64_t began_mono_ns;
-    bool *gone;  // a read said that it is not there; for each row of the list
+    bool *gone;  // it is not there; for each row of the list
     size_t gone_count;
     char *room;
     uint64_t limit_ns;  // of the last reads
@@ -291,26 +291,14 @@ static void read_chunk(struct reading *x, const size_t *rows, size_t n, uint64_t
         take_read(x, of[i], &v[i]);
 }
 
-// Something on the way may have said that an object is not there. A list that begins now decides.
+// Takes out what is not there, as the store said after it had listed once more (store.h).
 static void drop_gone(struct reading *x)
 {
     struct registered *list = x->list;
-    struct found now = {.arena = &x->req->arena};
-    err why = {0};
-    size_t at = 0;
     size_t kept = 0;
     if (x->gone_count == 0) return;
-    bool listed = list_streams(x->store, x->req, &now, &why);
-    for (size_t i = 0; i < list->n; i++) {
-        struct registered_stream *o = &list->v[i];
-        while (at < now.n && memcmp(now.v[at].id.b, o->stream.b, sizeof o->stream.b) < 0)
-            at++;
-        bool is = at < now.n && id128_eq(now.v[at].id, o->stream);
-        if (listed && x->gone[i] && !is) continue;
-        if (listed && x->gone[i])
-            o->why = arena_printf(&list->arena, "it is listed, and yet: %.*s", STR(o->why));
-        list->v[kept++] = *o;
-    }
+    for (size_t i = 0; i < list->n; i++)
+        if (!x->gone[i]) list->v[kept++] = list->v[i];
     list->n = kept;
 }
 

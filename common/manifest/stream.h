@@ -75,8 +75,7 @@ struct registered {
 //     an object cannot be read or     it counts as a stream of an unknown node: it is certain that
 //     decoded, or time is over        it was registered. A later call reads it again, after a
 //                                     second, or ten times as long as the read took
-//     one is not there                it was unregistered meanwhile if a second LIST lacks it, too;
-//                                     else it cannot be read
+//     one is not there (store.h)      it was unregistered meanwhile, and is left out
 //
 // An object that hangs holds up the others for three seconds, or for half of the request's time.
 // The memory is `memory`'s until registered_release, also after a failure. A process reads through

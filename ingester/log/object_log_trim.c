@@ -57,7 +57,6 @@ struct keep {
 static bool keep_one(struct keep *k, uint64_t number, err *e)
 {
     bool existed = false;
-    bool lacks = false;
     err why = {0};
     struct arena a;
     arena_init(&a, k->r->arena.budget, 4096);
@@ -66,9 +65,8 @@ static bool keep_one(struct keep *k, uint64_t number, err *e)
     buf_clear(&k->bytes);
     bool ok = arena_ok(&a, e);
     if (ok && !store_get(k->store, k->r, from, &k->bytes, &why)) {
-        // Gone: somebody else has copied it. A LIST has shown it, so another one has to lack it.
-        ok = why.code == ERR_NOT_FOUND && store_lacks(k->store, k->r, from, &lacks, e) && lacks;
-        if (!ok && e->code == ERR_OK) *e = why;
+        ok = why.code == ERR_NOT_FOUND;  // somebody else has copied it
+        if (!ok) *e = why;
     } else if (ok) {
         ok = store_put(k->store, k->r, to, buf_view(&k->bytes), &existed, e);
         *k->kept += ok && !existed;
