@@ -7,6 +7,9 @@
 #include "manifest/forgotten.h"
 #include "sys/clock.h"
 
+#define AT_ONCE   32  // processes that are asked together; each has a second
+#define ASK_BYTES ((size_t)4 << 20)
+
 static bool is_meant(const struct forget *what, const struct registered_stream *o)
 {
     if (what->stream) return id128_eq(o->stream, *what->stream);
@@ -26,15 +29,64 @@ static str address_of(const struct registered *list, const struct registered_str
     return address;
 }
 
-// Whether a running process answers for that stream.
-static bool is_used(const struct process *p, struct req *r, const struct registered *list,
+// The registrations that are meant, and the data directories that these name.
+struct giving_up {
+    const struct registered_stream **v;
+    size_t n;
+    struct presence *of;  // one of each directory
+    size_t count;
+};
+
+static const struct presence *find_directory(const struct giving_up *g, id128 directory)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (id128_eq(g->of[i].directory, directory)) return &g->of[i];
+    return NULL;
+}
+
+static bool find_meant(const struct registered *list, const struct forget *what, struct arena *a,
+                       struct giving_up *g, err *e)
+{
+    *g = (struct giving_up){.v = ARENA_ARRAY(a, const struct registered_stream *, list->n + 1),
+                            .of = ARENA_ARRAY(a, struct presence, list->n + 1)};
+    if (!g->v || !g->of) return arena_fail(a, e);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct registered_stream *o = &list->v[i];
+        if (!is_meant(what, o)) continue;
+        if (o->fault && o->fault != ERR_DATA_LOSS) {
+            return err_set(e, ERR_UNAVAILABLE,
+                           "its registration cannot be read, so nobody knows whether a process "
+                           "answers for it: %.*s",
+                           STR(o->why));
+        }
+        g->v[g->n++] = o;
+        if (o->node.n && !find_directory(g, o->directory))
+            g->of[g->count++] =
+                (struct presence){.address = address_of(list, o), .directory = o->directory};
+    }
+    return true;
+}
+
+// Asks all of them, many at once. Who could not be asked is not taken for gone.
+static bool ask_all(const struct process *p, struct req *r, struct giving_up *g, err *e)
+{
+    bool ok = true;
+    for (size_t at = 0; ok && at < g->count; at += AT_ONCE) {
+        struct arena a;
+        arena_init(&a, r->arena.budget, ASK_BYTES);
+        presence_ask(p, &a, g->of + at, MIN(g->count - at, (size_t)AT_ONCE));
+        ok = arena_ok(&a, e) && req_alive(r, e);
+        arena_release(&a);
+    }
+    return ok;
+}
+
+// Whether a running process answers for that stream. All have been asked.
+static bool is_used(const struct process *p, const struct giving_up *g,
                     const struct registered_stream *o)
 {
-    struct presence at = {.address = address_of(list, o), .directory = o->directory};
     if (o->node.n == 0) return false;
-    if (id128_eq(o->directory, p->identity->directory)) return true;
-    presence_ask(p, &r->arena, &at, 1);
-    return at.there;
+    return id128_eq(o->directory, p->identity->directory) || find_directory(g, o->directory)->there;
 }
 
 static bool forget_one(const struct process *p, struct req *r, const struct registered_stream *o,
@@ -54,16 +106,11 @@ static bool forget_one(const struct process *p, struct req *r, const struct regi
 static bool forget_all(const struct process *p, struct req *r, const struct registered *list,
                        const struct forget *what, size_t *n, err *e)
 {
-    for (size_t i = 0; i < list->n; i++) {
-        const struct registered_stream *o = &list->v[i];
-        if (!is_meant(what, o)) continue;
-        if (o->fault && o->fault != ERR_DATA_LOSS) {
-            return err_set(e, ERR_UNAVAILABLE,
-                           "its registration cannot be read, so nobody knows whether a process "
-                           "answers for it: %.*s",
-                           STR(o->why));
-        }
-        bool used = is_used(p, r, list, o);
+    struct giving_up g;
+    if (!find_meant(list, what, &r->arena, &g, e) || !ask_all(p, r, &g, e)) return false;
+    for (size_t i = 0; i < g.n; i++) {
+        const struct registered_stream *o = g.v[i];
+        bool used = is_used(p, &g, o);
         // Without a directory all of the node's are meant that no process has.
         if (used && !what->directory && !what->stream) continue;
         if (used) {

@@ -3,18 +3,22 @@ other under load without a gap."""
 import contextlib
 import datetime
 import glob
+import http.server
 import json
 import os
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import CPU, Pprof, now_ms, select, unique
+from client import CPU, Pprof, fixed64, now_ms, pb, select, unique
 from faultclock import FaultClock
 from flametree import BIN, Cluster, Flametree, WITHOUT_SETTINGS, await_, flush
+from test_nodes import crc32c
 
 DAY = 86_400_000
 PODS = 6
@@ -306,3 +310,59 @@ def test_only_the_all_in_one_need_not_settle_behind_a_unix_socket(tmp_path, prog
             assert reply.status == 503 and "the stream of this ingester" in reply.text, reply
     finally:
         f.kill()
+
+
+class Doors:
+    """Processes of a node, each with a data directory and a port. They answer a probe once all of them are being asked."""
+
+    def __init__(self, n):
+        self.all_asked = threading.Barrier(n)
+        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler(uuid.uuid4().bytes)) for _ in range(n)]
+        for server in self.servers:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def handler(doors, its_directory):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            directory = its_directory
+
+            def log_message(self, *args):
+                pass
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    doors.all_asked.wait(30)
+                answer = pb((1, pb((2, "house"), (4, its_directory))))
+                self.send_response(200)
+                for name, value in (("Content-Type", "application/proto"), ("Content-Length", str(len(answer))), ("Flametree-CRC32C", "%08x" % crc32c(answer))):
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(answer)
+        return Handler
+
+    def register(self, store):
+        at = time.time_ns()
+        for i, server in enumerate(self.servers):
+            body = pb((1, 1), (2, "house"), (3, uuid.uuid4().bytes), (4, "127.0.0.1:%d" % server.server_port), (5, server.RequestHandlerClass.directory), (6, 1))
+            with open(os.path.join(store, "o/v1/streams", "01HZXW4T8Q2J5K7M9NPRST%04d" % i), "wb") as f:
+                f.write(body + fixed64(7, at) + fixed64(8, at - 3600 * 10**9))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.all_asked.abort()
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+
+def test_of_many_processes_all_are_asked_at_once_whether_they_run():
+    """One after the other they would not have the time that each of them has: the first would be taken for gone."""
+    with Doors(12) as doors, Flametree() as f:
+        doors.register(f.store)
+        await_("the registrations to be listed", lambda: len(registered(f, "house")) == 12)
+        done = cli(f, "forget", "--accept-loss", "house")
+        assert done.returncode == 1 and "without a running process" in done.stderr, done
+        assert len(glob.glob(os.path.join(f.store, "o/v1/streams/01HZXW4T8Q2J5K7M9NPRST*"))) == 12
