@@ -150,8 +150,11 @@ static bool drop_ended(struct work *w, struct req *r, struct unconfirmed *v, siz
     size_t kept = 0;
     if (*n == 0) return true;
     if (!stream_names(w->process->store, r, &r->arena, &now, &count, e)) return false;
-    for (size_t i = 0; i < *n; i++)
-        if (count && bsearch(&v[i].stream, now, count, sizeof *now, by_id)) v[kept++] = v[i];
+    for (size_t i = 0; i < *n; i++) {
+        bool ended = !count || !bsearch(&v[i].stream, now, count, sizeof *now, by_id);
+        if (ended && !stream_has_ended(w->process->store, r, v[i].stream, &ended, e)) return false;
+        if (!ended) v[kept++] = v[i];
+    }
     *n = kept;
     return true;
 }

@@ -9,8 +9,8 @@
 //     1. the streams are listed, and the processes that registered them are asked at their
 //        addresses to list closed tenants; members of the list as well
 //     2. a process that answers that it knows is waited for no more: it refuses in all its streams
-//     3. of the others the streams are waited for, until a later LIST lacks them: they were
-//        flushed by their owner or by who adopted them, or a person gave them up. Nothing is
+//     3. of the others the streams are waited for, until they are not registered any more: they
+//        were flushed by their owner or by who adopted them, or a person gave them up. Nothing is
 //        acknowledged in them any more
 //
 // A stream that is registered after the LIST of 1 acknowledges nothing before its process has

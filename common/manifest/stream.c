@@ -62,6 +62,18 @@ bool stream_unregister(struct store *s, struct req *r, id128 stream, err *e)
                    "object %.*s was deleted, as the store says, and is still listed", STR(name));
 }
 
+bool stream_has_ended(struct store *s, struct req *r, id128 stream, bool *ended, err *e)
+{
+    err why = {0};
+    uint64_t size = 0;
+    str name = name_stream(&r->arena, stream);
+    bool there = arena_ok(&r->arena, &why) && store_size(s, r, name, &size, &why);
+    *ended = !there && why.code == ERR_NOT_FOUND;
+    if (there || *ended) return true;
+    *e = why;
+    return false;
+}
+
 const char *stream_log_name(uint32_t log)
 {
     if (log == STREAM_LOG_LOCAL) return "local";

@@ -69,6 +69,10 @@ struct registered {
     size_t untried;  // and of these those for which the request had no time
 };
 
+// Whether a stream is not registered any more: its registration is not there, as the store says and
+// a list after that. A list alone may be an old one, which something on the way has kept.
+bool stream_has_ended(struct store *s, struct req *r, id128 stream, bool *ended, err *e) MUST_CHECK;
+
 // Lists the streams, and reads those that `before` (or NULL) has not read, many at once. It fails
 // only if the store does not list them, or for lack of memory:
 //

@@ -48,10 +48,6 @@ struct object_log_sought {
 bool object_log_seek(struct store *s, struct req *r, id128 stream, struct object_log_sought *v,
                      size_t n, err *e) MUST_CHECK;  // v ascending, n > 0
 
-// Whether a LIST that begins now lacks the stream's registration.
-bool object_log_is_unregistered(struct store *s, struct req *r, id128 stream, bool *is,
-                                err *e) MUST_CHECK;
-
 // ---- asking again
 //
 // For how long a call asks again about objects of which a LIST and a read say different things. All

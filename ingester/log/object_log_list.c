@@ -3,7 +3,6 @@
 // object_log_list.c - which objects of a log are there: lists, page by page, and what to think of
 // an object that is not there (object_log.h).
 #include "ingester/log/object_log_int.h"
-#include "manifest/stream.h"
 #include "sys/clock.h"
 
 #include <time.h>
@@ -121,16 +120,6 @@ bool object_log_seek(struct store *s, struct req *r, id128 stream, struct object
     if (ok || x.passed) return true;
     *e = why;
     return false;
-}
-
-bool object_log_is_unregistered(struct store *s, struct req *r, id128 stream, bool *is, err *e)
-{
-    struct arena a;
-    arena_init(&a, r->arena.budget, SCRATCH);
-    str name = name_stream(&a, stream);
-    bool ok = arena_ok(&a, e) && store_lacks(s, r, name, is, e);
-    arena_release(&a);
-    return ok;
 }
 
 // ---- asking again

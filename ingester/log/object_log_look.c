@@ -28,6 +28,7 @@
 // is not covered, the newest one tells the cut and the first seq.
 #include "ingester/log/object_log.h"
 #include "ingester/log/object_log_int.h"
+#include "manifest/stream.h"
 
 #include <inttypes.h>
 
@@ -157,7 +158,7 @@ bool object_log_was_covered(struct store *s, struct req *r, id128 stream, uint64
     *covered = false;
     if (!object_log_extent(s, r, stream, p, &x, e)) return false;
     *covered = x.unbound || x.bound.below > number;
-    return *covered || object_log_is_unregistered(s, r, stream, covered, e);
+    return *covered || stream_has_ended(s, r, stream, covered, e);
 }
 
 // ---- 2. the cuts
@@ -491,7 +492,7 @@ static bool doubt(struct store *s, struct req *r, id128 stream,
     *now = (struct object_log_extent){0};
     if (out->lost == 0) return true;
     if (!object_log_extent(s, r, stream, patience, now, e) ||
-        !object_log_is_unregistered(s, r, stream, &unregistered, e))
+        !stream_has_ended(s, r, stream, &unregistered, e))
         return false;
     if (unregistered) forget_all(out);
     return true;

@@ -5,7 +5,8 @@
 //
 // The sweep lists the folders before the registrations: a stream is registered before it has an
 // object, so one that has objects and is not registered is covered, or was given up by a person.
-// Its objects go, the lowest first. Its seal stays for two days by the store's clock, so that an
+// The list of registrations only tells which to ask for: it may be an old one. Its objects go, the
+// lowest first. Its seal stays for two days by the store's clock, so that an
 // owner who was asleep meets it. If there is none, one is made.
 //
 // So does what is right below the seal and is a seal as well, or cannot be read: a seal may be put
@@ -175,7 +176,7 @@ bool object_log_clear(struct store *s, struct req *r, id128 stream, uint64_t unt
     bool gone = false;
     *removed = 0;
     *done = false;
-    if (!object_log_is_unregistered(s, r, stream, &gone, e)) return false;
+    if (!stream_has_ended(s, r, stream, &gone, e)) return false;
     if (!gone) return true;
     if (!begin_clearing(&x, e)) return false;
     *done = x.of.seen == 0;
@@ -204,7 +205,10 @@ static bool sweep_seal(struct clearing *x, err *e)
         *e = why;
         return false;
     }
+    bool unregistered = false;
     if (age_ns < OBJECT_LOG_SEAL_NS) return true;
+    if (!stream_has_ended(x->store, x->r, x->stream, &unregistered, e)) return false;
+    if (!unregistered) return true;
     if (!object_log_remove(x->store, x->r, x->stream, &first, top, e)) return false;
     *x->removed += top - x->stay + 1;
     return true;
@@ -221,6 +225,10 @@ static bool sweep_stream(struct clearing *x, const struct object_log_sealer *by,
         return false;
     }
     if (x->of.seen == 0) return true;
+    bool unregistered = x->stay && x->of.lowest >= x->stay;  // nothing but seals: not asked yet
+    if (!unregistered && !stream_has_ended(x->store, x->r, x->stream, &unregistered, e))
+        return false;
+    if (!unregistered) return true;
     // The next sweep finds the seal.
     if (x->stay == 0) return object_log_seal(x->store, x->r, x->stream, by, &sealed, e);
     if (!clear_below(x, done, e)) return false;

@@ -230,6 +230,11 @@ static bool model_size(struct store *s, struct req *r, str name, uint64_t *size,
 {
     uint32_t content = 0;
     (void)r;
+    if (str_starts(name, name_streams())) {
+        if (!turn_operate(turn_of(s), REGISTERED, 0, 0, &content)) return frozen(e);
+        *size = 0;
+        return content || absent(name, e);
+    }
     if (!turn_operate(turn_of(s), SIZE, world_name_of(name), 0, &content)) return frozen(e);
     if (content) *size = contents[content - 1].n;
     return content || absent(name, e);

@@ -43,7 +43,7 @@ enum op {
     WATCH,       // waits until the writer has come so far
     PASS,        // twenty minutes
     ASK,         // which cuts are covered
-    REGISTERED,  // a LIST: whether the first stream is registered
+    REGISTERED,  // a LIST or a look: whether the first stream is registered
     UNREGISTER,
 };
 
