@@ -56,7 +56,7 @@ void object_log_fill(struct object_log_writer *w, struct log_object_packer *p,
     full.stream = w->stream;
     full.number = w->number;
     w->nonce = h->nonce;
-    w->below = h->covered.below;
+    w->covered = h->covered;
     w->tries = 0;
     log_object_begin(p, &w->bytes, &full);
 }
@@ -85,7 +85,7 @@ void object_log_unfill(struct object_log_writer *w)
 static enum object_log_put landed(struct object_log_writer *w)
 {
     empty(w);
-    w->told = (struct object_log_told){w->number, w->below};
+    w->told = (struct object_log_told){w->number, w->covered};
     w->number++;
     return OBJECT_LOG_LANDED;
 }
@@ -188,6 +188,8 @@ static bool find_top(struct store *s, struct req *r, id128 stream, uint64_t from
 bool object_log_seal(struct store *s, struct req *r, id128 stream,
                      const struct object_log_sealer *by, uint64_t *number, err *e)
 {
+    static const struct object_log_told nothing;
+    const struct object_log_told *told = by->told ? by->told : &nothing;
     uint64_t sealed = 0;  // a seal that was there before the next LIST began
     uint64_t top = 0;
     struct object_log_patience patience = {0};
@@ -214,9 +216,10 @@ bool object_log_seal(struct store *s, struct req *r, id128 stream,
             *e = over;
             return false;
         }
-        seal.number = top + 1;
+        seal.number = MAX(top, told->number) + 1;
+        if (told->covered.below > seal.covered.below) seal.covered = told->covered;
         if (!put_seal(s, r, &seal, &existed, e)) return false;
-        if (!existed) sealed = top + 1;
+        if (!existed) sealed = seal.number;
     }
     return err_set(e, ERR_UNAVAILABLE, "the log goes on being written while it is sealed");
 }
@@ -226,9 +229,11 @@ bool object_log_close(struct object_log_writer *w, struct req *r,
 {
     uint64_t number = 0;
     bool doubt = w->bytes.n > 0 && !w->over;
+    struct object_log_sealer writer = *by;
+    writer.told = &w->told;
     *is_there = false;
     // A seal that this writer has met holds: nothing was created above it.
-    if (w->over || !object_log_seal(w->store, r, w->stream, by, &number, e)) return w->over;
+    if (w->over || !object_log_seal(w->store, r, w->stream, &writer, &number, e)) return w->over;
     // Objects are created one after the other, so the seal is in the place of the one in doubt, or
     // right above it.
     if (doubt && number > w->number) {

@@ -27,6 +27,9 @@
 // creation shows nothing above it. One that does not hold means nothing, and the next one is tried.
 // Once a seal holds, the stream has all entries that were ever acknowledged in it, but for cuts
 // that are covered. A writer whose object is in doubt seals the stream himself, which decides it.
+// He knows how far he was: should the store, or something on the way, have lost his newest objects,
+// his seal lies above their numbers, which shows that they were there. Who adopts a stream does not
+// know that: objects at its top that are lost before he comes are missed by nobody.
 //
 // What is missing. That an object is not there proves nothing: something on the way to the store
 // may have said so, or may have taken the object and never brought it there. Only two things say
@@ -105,11 +108,11 @@ enum object_log_put {
     OBJECT_LOG_TWICE,  // another object is there, *e is data_loss: somebody else writes the stream
 };
 
-// What the newest object of a stream that landed says: all below a number is covered. Zeros:
-// nothing.
+// The newest object of a stream that its writer knows to have landed, and what that one says is
+// covered. Zeros: none.
 struct object_log_told {
     uint64_t number;
-    uint64_t below;
+    struct log_object_bound covered;
 };
 
 struct object_log_writer {
@@ -119,7 +122,7 @@ struct object_log_writer {
     id128 nonce;       // of the object in `bytes`
     struct buf bytes;  // empty: all objects have landed
     unsigned tries;    // of the object in `bytes`; after its landing: of the last one
-    uint64_t below;    // what the object in `bytes` says is covered
+    struct log_object_bound covered;  // as the object in `bytes` says
     struct object_log_told told;
     bool over;
 };
@@ -147,11 +150,13 @@ enum object_log_put object_log_put(struct object_log_writer *w, struct req *r, e
 // ---- sealing
 
 // The node that seals a stream. All tries of a sealer use the same values, so they put the same
-// bytes.
+// bytes. The writer says what it knows to have landed (borrowed): where a LIST does not show that,
+// the seal is put above it all the same.
 struct object_log_sealer {
     str node;
     id128 nonce;
     int64_t wall_ns;
+    const struct object_log_told *told;  // NULL: nothing is known
 };
 
 // Ends a stream, whoever writes it. When it succeeds, a seal holds, and *number is its number. It

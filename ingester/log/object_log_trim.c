@@ -161,7 +161,7 @@ static size_t may_go(const struct object_log_shelf *s, const struct object_log_t
                      int64_t boot_ns)
 {
     size_t n = 0;
-    while (n < s->n && s->v[n].covered && s->v[n].last < told->below &&
+    while (n < s->n && s->v[n].covered && s->v[n].last < told->covered.below &&
            boot_ns >= s->v[n].until_boot_ns)
         n++;
     return n;

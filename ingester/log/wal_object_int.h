@@ -17,7 +17,7 @@
 // A stream of this node that has objects in the store. It is in the file of streams.
 struct owned {
     id128 id;
-    struct object_log_told told;  // of the open one: what its newest object says is covered
+    struct object_log_told told;  // if this process wrote it: its newest object
     bool ended;                   // it is not the open one
     bool sealed;                  // a seal holds
     bool old;                     // of an earlier process

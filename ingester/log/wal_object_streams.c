@@ -462,8 +462,10 @@ static bool seal_ended(struct wal *w, struct owned *s, uint64_t limit_ns)
     struct req r;
     err e = {0};
     uint64_t number = 0;
+    struct object_log_sealer by = w->objects->sealer;
+    by.told = &s->told;
     objects_req(w, &r, limit_ns);
-    bool ok = object_log_seal(w->options.store, &r, s->id, &w->objects->sealer, &number, &e);
+    bool ok = object_log_seal(w->options.store, &r, s->id, &by, &number, &e);
     req_release(&r);
     if (!ok) tell("seal", s->id, &e);
     lock_take(&w->lock);

@@ -147,7 +147,7 @@ static void note_written(struct turn *t, const struct object_log_writer *w)
     unsigned number = (unsigned)w->number - 1;
     if (t->frozen) return;
     t->w->written = (uint8_t)MAX(t->w->written, number);
-    t->w->below = (uint8_t)w->told.below;
+    t->w->below = (uint8_t)w->told.covered.below;
     if (w->tries > 1) t->w->twice |= (uint8_t)(1u << number);
 }
 
@@ -213,9 +213,9 @@ static void writer(struct turn *t)
 static void trim(struct turn *t, struct object_log_shelf *s, uint32_t wrote, int64_t boot_ns)
 {
     err why = {0};
-    struct object_log_told told = {wrote & 0xff, wrote >> 16};
-    if (mistake == DROPS_UNTOLD) told.below = told.number;
-    if (mistake == DROPS_NEWEST) told.below = told.number + 1;
+    struct object_log_told told = {.number = wrote & 0xff, .covered.below = wrote >> 16};
+    if (mistake == DROPS_UNTOLD) told.covered.below = told.number;
+    if (mistake == DROPS_NEWEST) told.covered.below = told.number + 1;
     (void)!object_log_trim(s, &t->store, &t->r, world_streams[0], &told, boot_ns, &why);
 }
 

@@ -170,6 +170,64 @@ static void a_writer_in_doubt_learns_by_sealing(void **state)
     }
 }
 
+// The store said that it had created them, and the highest that a LIST shows is one before.
+static void a_writer_seals_above_all_that_landed(void **state)
+{
+    static const struct {
+        uint64_t lost;  // so many of the newest
+        const char *there;
+        bool doubt;
+    } cases[] = {{1, "1 2 3 5", false}, {2, "1 2 5", false}, {4, "5", false}, {1, "1 2 3 5", true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench *b = *state;
+        bool is_there = true;
+        err why = {0};
+        register_stream(b);
+        write_one(b, 2);
+        write_one(b, 1);
+        next_cut(b);
+        write_one(b, 1);
+        memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_PRETENDS, 1, 1);
+        write_one(b, 3);
+        if (cases[i].doubt) {
+            fill(b, 1);
+            memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 1);
+            assert_int_equal(put(b, &why), OBJECT_LOG_UNKNOWN);
+        }
+        for (uint64_t k = 2; k <= cases[i].lost; k++)
+            memstore_drop(b->store, name_of(b, 5 - k).p);
+        assert_ok(object_log_close(&b->w, &b->r, &sealer, &is_there, e));
+        assert_false(is_there);
+        there(b, cases[i].there);
+        struct object_log_survey s = look(b);
+        assert_true(s.sealed && s.top == 5);
+        assert_int_equal(s.lost, cases[i].lost);
+        assert_int_equal(s.bad, 5 - cases[i].lost);
+        assert_int_equal(seal(b), 5);  // whoever comes finds that one
+        (void)tear_down(state);
+        (void)set_up(state);
+    }
+}
+
+// What it covered and deleted is no loss, though the object that told so is gone.
+static void a_writers_seal_says_what_its_lost_object_said(void **state)
+{
+    struct bench *b = *state;
+    bool is_there = true;
+    register_stream(b);
+    write_two_cuts(b);
+    object_log_covered(&b->shelf, 1);
+    next_cut(b);
+    write_one(b, 1);
+    trim(b, LATE);
+    there(b, "3 4 5");
+    memstore_drop(b->store, name_of(b, 5).p);
+    assert_ok(object_log_close(&b->w, &b->r, &sealer, &is_there, e));
+    there(b, "3 4 6");
+    struct object_log_survey s = look(b);
+    assert_true(s.lost == 1 && s.bad == 5 && s.cuts[0].cut == 2);
+}
+
 // While the seal is put, the writer goes on: objects 2 to 4, and the first two are deleted.
 static enum memstore_fault overtake(void *arg, const struct memstore_event *ev)
 {
@@ -468,6 +526,8 @@ int main(void)
         TEST(a_writer_meets_the_seal),
         TEST(a_stream_without_objects_can_be_sealed),
         TEST(a_writer_in_doubt_learns_by_sealing),
+        TEST(a_writer_seals_above_all_that_landed),
+        TEST(a_writers_seal_says_what_its_lost_object_said),
         TEST(a_seal_below_the_writer_does_not_hold),
         TEST(a_damaged_object_does_not_keep_off_the_seal),
         TEST(a_seal_that_fails_is_tried_again),
