@@ -193,8 +193,9 @@ static enum s3_cause cause(const struct s3 *s, const struct http_call *c,
 
 // Each answer has the request's id. Of a creation the service has compared the MD5 that went with
 // the body, and tells it again.
-static enum s3_cause vouch(const struct s3_op *o)
+static enum s3_cause vouch(const struct s3 *s, const struct s3_op *o)
 {
+    (void)s;
     const struct http_headers *h = &o->call.answer_headers;
     bool own = http_headers_get(h, "x-ms-request-id").n > 0;
     bool made = own && o->call.status == 201;

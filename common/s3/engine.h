@@ -87,7 +87,7 @@ struct s3_speech {
     enum s3_cause (*cause)(const struct s3 *s, const struct http_call *c,
                            const struct s3_refusal *why);  // of a status from 300
     // Is a success the service's own? S3_NO_CAUSE, S3_STRANGE or S3_UNPROVEN.
-    enum s3_cause (*vouch)(const struct s3_op *o);
+    enum s3_cause (*vouch)(const struct s3 *s, const struct s3_op *o);
     // Advice to the operator about a refusal, beginning with "; ", or empty: which setting or
     // variable to look at, never its value. Static, or in the arena.
     str (*advice)(const struct s3 *s, struct arena *a, const struct s3_refusal *why,

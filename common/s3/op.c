@@ -208,7 +208,7 @@ static bool is_last(struct s3 *s, struct s3_op *o)
         return false;
     }
     if (o->call.status / 100 == 2) {
-        o->cause = s->speech->vouch(o);
+        o->cause = s->speech->vouch(s, o);
     } else {
         s->speech->read_refusal(&o->arena, &o->call, &why);
         o->cause = s->speech->cause(s, &o->call, &why);

@@ -124,16 +124,46 @@ static bool is_sealed(const struct http_headers *h)
 }
 
 // Some services have ETags that are no MD5 either: those do not prove anything, but deny nothing.
+static bool has_request_id(const struct http_headers *h)
+{
+    return http_headers_get(h, "x-amz-request-id").n ||
+           http_headers_get(h, "x-guploader-uploadid").n;
+}
+
+static bool is_page(const struct http_headers *h)
+{
+    str type = http_headers_get(h, "content-type");
+    return str_starts(type, S("text/html")) || str_starts(type, S("application/xhtml"));
+}
+
+static bool is_strange_page(const struct s3_op *o)
+{
+    const struct http_headers *h = &o->call.answer_headers;
+    return is_page(h) && !has_request_id(h);
+}
+
 static enum s3_cause vouch_put(const struct s3_op *o)
 {
     str etag = s3_etag_of(o);
     if (!etag.n) return S3_STRANGE;
     bool proven =
         s3_is_etag_of(etag, o->body) || (s3_is_etag(etag) && is_sealed(&o->call.answer_headers));
-    return proven ? S3_NO_CAUSE : S3_UNPROVEN;
+    if (proven) return S3_NO_CAUSE;
+    return is_strange_page(o) ? S3_STRANGE : S3_UNPROVEN;
 }
 
-static enum s3_cause vouch(const struct s3_op *o)
+// Pages of proxies may have ETags, too, but they are texts. An object is none, unless a service
+// calls everything so; then its answer has our nonce, or its own id of the request.
+static bool is_of_object(const struct s3_op *o, const char *nonce)
+{
+    const struct http_headers *h = &o->call.answer_headers;
+    str type = http_headers_get(h, "content-type");
+    bool text = str_starts(type, S("text/")) || str_starts(type, S("application/json")) ||
+                str_starts(type, S("application/xml")) || is_page(h);
+    return s3_etag_of(o).n > 0 && (!text || http_headers_get(h, nonce).n || has_request_id(h));
+}
+
+static enum s3_cause vouch(const struct s3 *s, const struct s3_op *o)
 {
     str body = buf_view(&o->call.answer);
     bool own = true;
@@ -142,8 +172,10 @@ static enum s3_cause vouch(const struct s3_op *o)
         return vouch_put(o);
     case S3_GET:
     case S3_HEAD:
+        own = is_of_object(o, s->speech->nonce);
+        break;
     case S3_PART:  // the end tells the ETags back, and the service compares
-        own = s3_etag_of(o).n > 0;
+        own = s3_etag_of(o).n > 0 && !is_strange_page(o);
         break;
     case S3_LIST:
         own = s3_is_whole_xml(body, "ListBucketResult");

@@ -494,10 +494,8 @@ static const struct {
     enum bucket_trouble what;
     unsigned status;
 } pages[] = {
-    {BUCKET_PAGE_200, 200},
-    {BUCKET_PAGE_403, 403},
-    {BUCKET_PAGE_404, 404},
-    {BUCKET_PAGE_413, 413},
+    {BUCKET_PAGE_200, 200}, {BUCKET_PAGE_ETAG, 200}, {BUCKET_PAGE_403, 403},
+    {BUCKET_PAGE_404, 404}, {BUCKET_PAGE_413, 413},
 };
 
 static enum bucket_trouble trouble_of(struct bucket *b, unsigned action)
@@ -536,6 +534,7 @@ static bool refuses(struct http_exchange *x, enum bucket_trouble what)
     if (what == BUCKET_FORGES) header(x, "etag", S("\"00000000000000000000000000000000\""));
     for (size_t i = 0; i < COUNT(pages); i++)
         if (what == pages[i].what) say_page(x, pages[i].status);
+    if (what == BUCKET_PAGE_ETAG) header(x, "etag", S("\"5f3a-62\""));
     return x->status != 0;
 }
 

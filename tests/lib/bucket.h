@@ -27,10 +27,11 @@ enum bucket_trouble {
     BUCKET_PAGE_403,
     BUCKET_PAGE_413,
     BUCKET_PAGE_200,
-    BUCKET_NOTHING,   // 200 and nothing else
-    BUCKET_FORGES,    // 200 with an ETag that is not of these bytes
-    BUCKET_UPROOTED,  // 404 NoSuchBucket
-    BUCKET_FORGETS,   // 404 NoSuchKey of an object that is there
+    BUCKET_PAGE_ETAG,  // 200 as well, and the page has an ETag
+    BUCKET_NOTHING,    // 200 and nothing else
+    BUCKET_FORGES,     // 200 with an ETag that is not of these bytes
+    BUCKET_UPROOTED,   // 404 NoSuchBucket
+    BUCKET_FORGETS,    // 404 NoSuchKey of an object that is there
     // The service's own answers, which are not those to the request:
     BUCKET_STRAYS,  // a list of everything
     BUCKET_SKIPS,   // of many deletions the last one is neither carried out nor told

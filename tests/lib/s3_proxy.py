@@ -16,6 +16,7 @@ late, cut short or with a wrong byte.
 
     Answers of something that lies between, in the service's place; nothing is carried out:
     page404, page403, page413, page200      a page of a proxy
+    etag200                                 the same with an ETag, as servers of files send
     nothing                                 200, and nothing else
 
     S3Proxy(upstream, tls=(certificate, key))   # speaks TLS
@@ -36,7 +37,7 @@ KINDS = {"wrong": "object", "conflict": "creation", "short": "list"}  # troubles
 RARE = ("conflict",)  # of requests so few that the first one meets it for certain
 SPARING = ("wrong", "short")  # after which the next eight requests of the same path have no such trouble
 PAGE = b"<html>\r\n<head><title>a proxy</title></head>\r\n</html>\r\n"
-LIES = {"page404": (404, PAGE), "page403": (403, PAGE), "page413": (413, PAGE), "page200": (200, PAGE), "nothing": (200, b"")}
+LIES = {"page404": (404, PAGE), "page403": (403, PAGE), "page413": (413, PAGE), "page200": (200, PAGE), "etag200": (200, PAGE), "nothing": (200, b"")}
 HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"}
 BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
 CONFLICT = b'<?xml version="1.0"?><Error><Code>ConditionalRequestConflict</Code><Message>At the same time.</Message></Error>'
@@ -115,7 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         if trouble in LIES:
             status, text = LIES[trouble]
-            self.answer(status, [("Content-Type", "text/html")], text)
+            self.answer(status, [("Content-Type", "text/html"), *([("ETag", '"5f3a-62"')] if trouble == "etag200" else [])], text)
             return
         if trouble == "conflict":
             self.answer(409, [("Content-Type", "application/xml")], CONFLICT)

@@ -36,8 +36,11 @@ struct lie {
 };
 
 static const struct lie lies[] = {
-    {"404 with a page", BUCKET_PAGE_404, true}, {"403 with a page", BUCKET_PAGE_403, true},
-    {"200 with a page", BUCKET_PAGE_200, true}, {"200 and nothing else", BUCKET_NOTHING, true},
+    {"404 with a page", BUCKET_PAGE_404, true},
+    {"403 with a page", BUCKET_PAGE_403, true},
+    {"200 with a page", BUCKET_PAGE_200, true},
+    {"200 and nothing else", BUCKET_NOTHING, true},
+    {"200 with a page and an ETag", BUCKET_PAGE_ETAG, true},
     {"no such bucket", BUCKET_UPROOTED, false},
 };
 
@@ -190,6 +193,7 @@ static void a_creation_counts_if_the_service_has_the_bytes(void **state)
     } cases[] = {
         {"200 with a page", BUCKET_PAGE_200, 2, ERR_OK, 3},
         {"200 and nothing else", BUCKET_NOTHING, 1, ERR_OK, 2},
+        {"200 with a page and an ETag", BUCKET_PAGE_ETAG, 1, ERR_OK, 2},
         {"404 with a page", BUCKET_PAGE_404, 1, ERR_OK, 2},
         {"403 with a page", BUCKET_PAGE_403, 1, ERR_OK, 2},
         {"an ETag of other bytes", BUCKET_FORGES, 1, ERR_UNAVAILABLE, 1},
@@ -265,6 +269,7 @@ static void uploads_in_parts_count_if_the_service_has_the_bytes(void **state)
         {"begin", BUCKET_PAGE_404, ERR_OK},
         {"begin", BUCKET_PAGE_413, ERR_OUT_OF_RANGE},
         {"part", BUCKET_PAGE_200, ERR_OK},
+        {"part", BUCKET_PAGE_ETAG, ERR_OK},
         {"part", BUCKET_NOTHING, ERR_OK},
         {"part", BUCKET_PAGE_404, ERR_OK},
         {"part", BUCKET_PAGE_413, ERR_OUT_OF_RANGE},
