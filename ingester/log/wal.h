@@ -37,11 +37,12 @@
 // With options.store the log is kept in the object store (wal_object.c, object_log.h), and appends
 // wait for an object of many: the leader lingers before step 2, for linger_ns from the arrival of
 // the first of its group, or until there are 8 MiB. A write that fails leaves an object of which
-// nobody knows whether it is there; wal_recover puts the same bytes again until that is known, then
-// seals the stream. If another has sealed the stream, the group goes first into the next one.
-// So it does if the store, or something before it, refuses the object because of its size: then
-// objects become smaller, and what is too large even alone is refused (wal_object_size.c). What has
-// no place in an object is first in the next one.
+// nobody knows whether it is there. The stream is sealed then, which decides it; if that fails,
+// too, wal_recover tries both again. When the stream is sealed, by whomever, and the group is not
+// in it, it goes first into the next one; what fails there alone is put off (aborted). So it does
+// if the store, or something before it, refuses the object because of its size: then objects become
+// smaller, and what is too large even alone is refused (wal_object_size.c). What has no place in an
+// object is first in the next one.
 //
 // An entry has two parts. The owner gives its *rows* as bytes; they refer by number to names,
 // stacks and series that earlier entries of the cut may have brought. Which of these the cut still

@@ -25,11 +25,16 @@
 //                            object was this one has nothing in the store and is forgotten. News
 //                            are gathered anew, in a new run. A push that was alone is refused.
 //     a seal is refused, too The group is refused, the log is BROKEN. Nothing can be stored now.
-//     the store fails (2)    The group is refused, the log is BROKEN, and every second wal_recover
-//                            puts the same bytes again (settle). Once it is known whether they
-//                            landed, the stream is sealed; an object that did land is read then.
-//                            After OBJECT_DOUBT_NS the seal is put whatever became of the bytes: it
-//                            decides that as well.
+//     no answer (2)          or none of use: nobody knows whether it landed. Often the store works,
+//                            and something on the way has failed this one object. So the stream is
+//                            sealed at once, if the store takes a seal: that decides it, as above.
+//                            The group goes first into the next stream, fewer of it at a time; a
+//                            push that has failed alone is put off (wal_object_size.c).
+//     the store fails (2)    so that no seal is taken either: the group is refused, the log is
+//                            BROKEN, and every second wal_recover puts the same bytes again
+//                            (settle). Once it is known whether they landed, the stream is sealed;
+//                            an object that did land is read then. If they fail still, and the
+//                            store takes a seal, that decides it as well.
 //     the name is taken (2)  by an object of somebody else: the same, but the stream is left to be
 //                            sealed later.
 //     an hour passes         without a write: the next stream begins. Its process may have been
@@ -52,7 +57,11 @@
 
 #define IDLE_NS (3600 * NS_PER_S)
 
-#define OBJECT_DOUBT_NS (60 * NS_PER_S)
+// A seal after a put that failed. A store that is away is not waited for twice as long.
+#define SEAL_NS ((uint64_t)(3 * NS_PER_S))
+
+// Callers of a group that goes on being failed are put off after so long.
+#define GROUP_NS ((uint64_t)(25 * NS_PER_S))
 
 void objects_req(struct wal *w, struct req *r, uint64_t limit_ns)
 {
@@ -167,6 +176,8 @@ static bool objects_room(struct wal *w, size_t bytes, bool *broken, err *e)
 
 // What goes into one object: callers from the front of a group, with their news.
 struct filling {
+    size_t callers_max;  // at most so many; 0: any number
+    size_t callers;
     struct waiter *last;
     uint64_t items;
     uint64_t rows;    // of the cut, with these
@@ -227,8 +238,10 @@ static bool gather(struct wal *w, struct filling *f, struct waiter *group, err *
     size_t bytes = LOG_OBJECT_HEAD_MAX + ENTRY_OVERHEAD;
     for (struct waiter *x = group; x; x = x->next)
         forget_news(x);  // after a seal they are gathered anew
+    f->callers = 0;
     for (struct waiter *x = group; x; x = x->next) {
         if (x != group && bytes + x->bytes > z->full) break;
+        if (f->callers_max && f->callers == f->callers_max) break;
         if (!gather_from(w, f, x, e)) return false;
         if (x != group && bytes + x->bytes > z->most) {
             f->news.n -= x->news_bytes;
@@ -237,6 +250,7 @@ static bool gather(struct wal *w, struct filling *f, struct waiter *group, err *
             break;
         }
         bytes += x->bytes;
+        f->callers++;
         f->items += x->n;
         f->last = x;
     }
@@ -278,7 +292,7 @@ static bool pack(struct wal *w, struct filling *f, struct waiter *group, err *e)
 static bool fill(struct wal *w, struct waiter *group, struct filling *f, err *e)
 {
     struct mem_budget *memory = w->options.memory;
-    *f = (struct filling){.rows = w->open->rows};
+    *f = (struct filling){.rows = w->open->rows, .callers_max = f->callers_max};
     buf_init(&f->news, memory, SIZE_MAX);
     bool ok = mem_grow(memory, &f->ends, &f->cap, count_items(group), sizeof *f->ends, e) &&
               gather(w, f, group, e) && pack(w, f, group, e);
@@ -343,11 +357,11 @@ static void cut_group(struct waiter *last, struct waiter **rest)
 }
 
 // Ends the stream of the writer. *is_there: an object was in doubt, and is in the log after all.
-static bool close_stream(struct wal *w, bool *is_there, err *e)
+static bool close_stream(struct wal *w, uint64_t limit_ns, bool *is_there, err *e)
 {
     struct wal_objects *o = w->objects;
     struct req r;
-    objects_req(w, &r, PUT_NS);
+    objects_req(w, &r, limit_ns);
     bool ok = object_log_close(&o->writer, &r, &o->sealer, is_there, e);
     req_release(&r);
     if (!ok) o->doubt.unsure = true;
@@ -368,7 +382,7 @@ static bool end_refused(struct wal *w, err *e)
     bool is_there = false;
     size_t n = o->writer.bytes.n;
     note_refusal(o, e);
-    if (!close_stream(w, &is_there, e)) return false;
+    if (!close_stream(w, PUT_NS, &is_there, e)) return false;
     if (is_there) {
         lock_take(&w->lock);
         objects_note_landed(w, w->open);
@@ -394,32 +408,85 @@ static void note_doubt(struct wal *w, const struct filling *f)
     w->objects->doubt = (struct doubt){.cut = w->open,
                                        .first_seq = w->next_seq,
                                        .last_seq = f->last->place.last_seq,
-                                       .rows = f->rows,
-                                       .since_boot_ns = w->options.boot_ns()};
+                                       .rows = f->rows};
+}
+
+// Nobody knows whether the object in doubt landed. A seal decides it, if the store takes one.
+// False: it does not, or the object is in the log; *e stays as it is.
+static bool end_unknown(struct wal *w)
+{
+    struct wal_objects *o = w->objects;
+    err why = {0};
+    bool is_there = false;
+    size_t n = o->writer.bytes.n;
+    bool closed = close_stream(w, SEAL_NS, &is_there, &why);
+    o->doubt.unsure = false;  // the store may be away: whatever it refuses later is another matter
+    if (!closed) return false;
+    if (is_there) {
+        lock_take(&w->lock);
+        objects_note_landed(w, w->open);
+        lock_give(&w->lock);
+        o->doubt.landed = true;
+        return false;
+    }
+    objects_note_slow(w, n);
+    return true;
 }
 
 // The object was put, and it is not in the log now. True: the next stream is begun, where the group
 // comes first. Otherwise the log is broken.
 static bool go_on_after(struct wal *w, enum object_log_put what, size_t bytes, err *e)
 {
+    err why = *e;
     if (what == OBJECT_LOG_TWICE) w->objects->lost = true;
-    bool over = what == OBJECT_LOG_OVER || (what == OBJECT_LOG_REFUSED && end_refused(w, e));
-    if (over && next_stream(w, e) && wal_need_cut(w, bytes, e)) return true;
+    bool over = what == OBJECT_LOG_OVER || (what == OBJECT_LOG_REFUSED && end_refused(w, e)) ||
+                (what == OBJECT_LOG_UNKNOWN && end_unknown(w));
+    if (over && next_stream(w, e) && wal_need_cut(w, bytes, e)) {
+        *e = why;
+        return true;
+    }
     e->code = ERR_UNAVAILABLE;  // whatever the store said is not about the push
     return false;
+}
+
+// The first of the group, up to `last`, were in an object that failed. They are put off, and the
+// others go on.
+static bool put_off(struct wal *w, struct waiter *last, struct waiter **rest, err *e)
+{
+    bool of_store = e->code == ERR_UNAVAILABLE || e->code == ERR_DEADLINE_EXCEEDED;
+    cut_group(last, rest);
+    wal_next_run(w);
+    if (of_store) e->code = ERR_ABORTED;  // another ingester has the same store
+    return false;
+}
+
+// An object that nobody tries now. True: with fewer callers it may be another matter.
+static bool try_fewer(struct wal *w, struct filling *f)
+{
+    object_log_unfill(&w->objects->writer);
+    wal_next_run(w);
+    bool fewer = f->callers > 1;
+    f->callers_max = (f->callers + 3) / 4;
+    return fewer;
 }
 
 static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
                           bool *broken, err *e)
 {
     struct wal_objects *o = w->objects;
-    struct filling f;
+    struct filling f = {0};
+    uint64_t until = clock_mono_ns() + GROUP_NS;
+    size_t n = 0;
     for (;;) {
         if (!fill(w, group, &f, e)) return false;
-        size_t n = o->writer.bytes.n;
+        n = o->writer.bytes.n;
         if (n > o->size.most) {
             object_log_unfill(&o->writer);
             return refuse_first(w, group, n, rest, e);
+        }
+        if (!objects_try(w, n, e)) {
+            if (try_fewer(w, &f)) continue;
+            return put_off(w, group, rest, e);
         }
         note_doubt(w, &f);
         enum object_log_put what = objects_put(w, e);
@@ -428,7 +495,12 @@ static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, str
         if (*broken) return false;
         if (what == OBJECT_LOG_REFUSED && f.last == group)
             return refuse_first(w, group, n, rest, e);
+        if (what != OBJECT_LOG_UNKNOWN) continue;
+        if (f.last == group && e->code != ERR_RESOURCE_EXHAUSTED) objects_note_failed(w, n);
+        if (f.last == group || clock_mono_ns() > until) return put_off(w, f.last, rest, e);
+        f.callers_max = (f.callers + 3) / 4;
     }
+    objects_note_taken(w, n);
     note_use(w);
     lock_take(&w->lock);
     objects_note_landed(w, w->open);
@@ -459,22 +531,19 @@ static void take_in(struct wal *w)
     o->doubt = (struct doubt){0};
 }
 
-// Puts the object in doubt once more. False: it is still in doubt, and *e says why. One that was
-// refused is not put again; one that is in doubt for long is left to the seal, as it may be one
-// that the store will never take.
-static bool put_again(struct wal *w, bool *is_there, err *e)
+// Puts the object in doubt once more, unless it was refused. False: its name is somebody else's. If
+// nobody knows still what became of it, the seal decides that.
+static bool put_again(struct wal *w, bool *is_there, bool *unknown, err *e)
 {
     struct wal_objects *o = w->objects;
-    err fault = {0};
-    int64_t doubt_ns = w->options.boot_ns() - o->doubt.since_boot_ns;
+    *unknown = false;
     if (o->doubt.refused) return true;
-    enum object_log_put what = objects_put(w, &fault);
+    enum object_log_put what = objects_put(w, e);
     *is_there = what == OBJECT_LOG_LANDED;
+    *unknown = what == OBJECT_LOG_UNKNOWN;
     o->lost = what == OBJECT_LOG_TWICE;
-    if (what == OBJECT_LOG_REFUSED) note_refusal(o, &fault);
-    if (!o->lost && (what != OBJECT_LOG_UNKNOWN || doubt_ns >= OBJECT_DOUBT_NS)) return true;
-    *e = fault;
-    return false;
+    if (what == OBJECT_LOG_REFUSED) note_refusal(o, e);
+    return !o->lost;
 }
 
 // Finds out what became of the object in doubt, and ends the stream.
@@ -492,10 +561,20 @@ static bool settle(struct wal *w, err *e)
         return true;
     }
     size_t n = o->writer.bytes.n;
-    if (n > 0 && !o->writer.over && !put_again(w, &is_there, e)) return false;
+    bool unknown = false;
+    err fault = {0};
+    if (n > 0 && !o->writer.over && !put_again(w, &is_there, &unknown, &fault)) {
+        *e = fault;
+        return false;
+    }
     if ((is_there || o->doubt.landed) && o->doubt.cut) take_in(w);
     if (o->writer.over) return true;
-    if (!close_stream(w, &is_there, e)) return false;
+    if (!close_stream(w, unknown ? SEAL_NS : PUT_NS, &is_there, e)) {
+        if (!unknown) return false;
+        o->doubt.unsure = false;
+        *e = fault;
+        return false;
+    }
     if (is_there && o->doubt.cut) take_in(w);
     // Otherwise it is not in the log, and never will be.
     bool lost = n > 0 && o->writer.bytes.n > 0;

@@ -44,15 +44,17 @@ struct doubt {
     bool refused;              // for good (OBJECT_LOG_REFUSED): it is not put again,
     char why[OBJECT_WHY_MAX];  // for this reason
     bool unsure;               // and no seal was taken at first: its size tells nothing
-    int64_t since_boot_ns;
 };
 
 // How large objects may be (wal_object_size.c).
 struct object_size {
-    size_t full;            // one that has so many bytes gets no further push
-    size_t most;            // no larger one is put; SIZE_MAX: none was refused
-    size_t refused;         // of the last one that was refused; 0: none was
-    bool tried;             // a trial has shown the limit, or may show that it is over
+    size_t full;     // one that has so many bytes gets no further push
+    size_t most;     // no larger one is put; SIZE_MAX: none was refused
+    size_t refused;  // of the last one that was refused; 0: none was
+    bool tried;      // a trial has shown the limit, or may show that it is over
+    size_t shy;      // pushes of so many bytes are put off until then; 0: none are
+    int64_t shy_until_boot_ns;
+    unsigned failed;        // pushes that failed alone, one after the other, while seals were taken
     int64_t since_boot_ns;  // when the limit was set or tried last
     char why[OBJECT_WHY_MAX];
 };
@@ -91,13 +93,20 @@ void objects_note_landed(struct wal *w, struct cut *c);
 #define OBJECT_BYTES ((size_t)8 << 20)
 
 void objects_init_size(struct wal *w);
-// Whether rows of so many bytes may fit an object; otherwise out_of_range. With w->lock.
+// Whether rows of so many bytes may fit an object; otherwise out_of_range, or aborted if they are
+// put off. With w->lock.
 bool objects_admit(const struct wal *w, size_t rows_bytes, err *e) MUST_CHECK;
 // An object of n bytes was refused for good, is not in the log, and its stream is over. With the
 // lead, without w->lock.
 void objects_note_refused(struct wal *w, size_t n, const char *why);
-// One of n bytes was in doubt for OBJECT_DOUBT_NS, though the store works.
+// One of n bytes failed, though the store took the seal in its place.
 void objects_note_slow(struct wal *w, size_t n);
+// An object of n bytes that had one push alone has failed, and is not in the log: the store took a
+// seal in its place. With the lead.
+void objects_note_failed(struct wal *w, size_t n);
+void objects_note_taken(struct wal *w, size_t n);  // an object landed; with the lead
+// Whether an object of n bytes is worth a try; otherwise aborted: it is put off.
+bool objects_try(const struct wal *w, size_t n, err *e) MUST_CHECK;
 // Sets *e for a push that needs an object of n bytes and cannot have it.
 bool objects_refuse(const struct wal *w, size_t n, err *e);
 // From time to time, if there is a limit, tries whether it still holds. Without the lead.

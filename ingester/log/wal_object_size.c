@@ -11,14 +11,19 @@
 //                                        now on no object has more than t.
 //     trials of n bytes are taken        So the size is not all, or a rule is for some names only:
 //                                        for a while no object has n bytes or more.
-//     an object is in doubt for          It may be too large for the time that it has. Objects are
-//     OBJECT_DOUBT_NS, and the store     filled up to half of n.
-//     takes the seal in its place
+//     an object of n bytes fails, and    It may be too large for the time that it has. Objects are
+//     the store takes the seal in its    filled up to half of n.
+//     place
 //
 // An object gets no further push once it has half of what is taken: a push brings news, of which
 // nobody knows the size before they are asked for, and what was asked for and has no place is asked
 // for anew, with all that the cut has already. A push that is too large even alone is refused, at
 // once if its rows show that.
+//
+// Something on the way may fail large objects in another way than by refusing them: with 500, or
+// 403 with a page. That may pass, so such a push is put off and not refused. Each try takes as long
+// as the store's client is patient, and all others wait meanwhile; so after the second one that
+// failed alone, pushes that are as large are put off at once for SHY_NS.
 //
 // The limit is kept until it is seen to be over. Every OBJECT_AGAIN_NS it is tried, by trial
 // objects and not by a push; where trials do not show it, it ends then, and a push finds out.
@@ -32,6 +37,11 @@
 
 #define TRIAL_NS        ((uint64_t)(10 * NS_PER_S))
 #define OBJECT_AGAIN_NS (600 * NS_PER_S)
+
+// A push that failed alone and is smaller has not failed for its size.
+#define SHY_LEAST  ((size_t)4 << 10)
+#define SHY_FAILED 2
+#define SHY_NS     (60 * NS_PER_S)
 
 // An object of fewer bytes is not slow because of them.
 #define SLOW_LEAST ((size_t)256 << 10)
@@ -114,7 +124,7 @@ void objects_note_slow(struct wal *w, size_t n)
     if (n < SLOW_LEAST || n / 2 >= z.full) return;
     z.full = n / 2;
     z.tried = true;
-    snprintf(z.why, sizeof z.why, "one was in doubt for long, while the store took smaller ones");
+    snprintf(z.why, sizeof z.why, "one failed, while the store took smaller ones");
     change_size(w, &z);
     log_warn(NULL, "log.object_slow", "bytes=%zu most=%zu then=\"%s\"", n, z.full,
              "objects of the log are smaller from now on");
@@ -131,11 +141,51 @@ bool objects_refuse(const struct wal *w, size_t n, err *e)
                    z->tried ? z->most : z->refused, z->why);
 }
 
+void objects_note_failed(struct wal *w, size_t n)
+{
+    struct object_size *z = &w->objects->size;
+    assert(w->led);
+    if (n < SHY_LEAST) return;
+    lock_take(&w->lock);
+    bool again = ++z->failed >= SHY_FAILED;
+    if (again) {
+        z->shy = z->shy ? MIN(z->shy, n) : n;
+        z->shy_until_boot_ns = w->options.boot_ns() + SHY_NS;
+    }
+    lock_give(&w->lock);
+    if (!again) return;
+    log_warn(NULL, "log.object_put_off", "bytes=%zu do=\"%s\"", z->shy,
+             "see why the store, or a proxy before it, fails objects of that size while it takes "
+             "smaller ones: pushes that need them are put off");
+}
+
+void objects_note_taken(struct wal *w, size_t n)
+{
+    struct object_size *z = &w->objects->size;
+    assert(w->led);
+    if (n < SHY_LEAST || (z->shy && n < z->shy)) return;
+    lock_take(&w->lock);
+    z->shy = 0;
+    z->failed = 0;
+    lock_give(&w->lock);
+}
+
+bool objects_try(const struct wal *w, size_t n, err *e)
+{
+    const struct object_size *z = &w->objects->size;
+    if (!z->shy || n < z->shy || w->options.boot_ns() >= z->shy_until_boot_ns) return true;
+    return err_set(e, ERR_ABORTED,
+                   "the object store, or a proxy before it, has failed objects of the log of %zu "
+                   "bytes while it took smaller ones: a push of %zu bytes is put off",
+                   z->shy, n);
+}
+
 bool objects_admit(const struct wal *w, size_t rows_bytes, err *e)
 {
     assert(lock_is_mine(&w->lock));
-    if (!w->objects || rows_bytes <= w->objects->size.most) return true;
-    return objects_refuse(w, rows_bytes, e);
+    if (!w->objects) return true;
+    if (rows_bytes > w->objects->size.most) return objects_refuse(w, rows_bytes, e);
+    return objects_try(w, rows_bytes, e);
 }
 
 void objects_try_larger(struct wal *w)

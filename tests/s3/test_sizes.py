@@ -5,6 +5,7 @@ import gzip
 import random
 import time
 
+import pytest
 from bucket import on_bucket, push, total
 from client import Pprof, unique
 from flametree import await_
@@ -19,9 +20,9 @@ PAGE = b"<html><head><title>413 Request Entity Too Large</title></head></html>"
 class Narrow(S3Proxy):
     """Refuses bodies of more than `most` bytes, of objects below a folder."""
 
-    def __init__(self, upstream, most=None, below="/v1/"):
+    def __init__(self, upstream, most=None, below="/v1/", status=413):
         super().__init__(upstream)
-        self.most, self.below, self.said, self.largest = most, below, 0, 0
+        self.most, self.below, self.status, self.said, self.largest = most, below, status, 0, 0
 
     def refuse(self, method, path, headers, body):
         if method not in ("PUT", "POST") or self.below not in path:
@@ -30,7 +31,7 @@ class Narrow(S3Proxy):
             self.largest = max(self.largest, len(body))
             return None
         self.said += 1
-        return 413, PAGE
+        return self.status, PAGE
 
 
 @functools.lru_cache(None)
@@ -80,6 +81,31 @@ def test_a_push_that_is_too_large_stops_no_other(service):
         f.kill()
         f.start()
         await_("all of them", lambda: total(f.server(), name) == 22)
+
+
+@pytest.mark.parametrize("status", [500, 403])
+def test_a_push_that_fails_for_its_size_is_put_off_and_stops_no_other(service, status):
+    """This may pass, so the client is to come again. But a try takes seconds, in which all wait: so there are few."""
+    with Narrow(service.url, 50_000, "/v1/log/", status) as proxy, on_bucket(service, *IN_STORE, endpoint=proxy.url) as f:
+        s, name, taken = f.server(), unique("narrow"), 0
+        for _ in range(2):
+            reply = push_large(s, unique("large"), 5)
+            assert reply.status == 503 and reply.headers.get("Retry-After"), (reply.status, reply.text)
+            await_("a push in the next stream", lambda: push_small(s, name) == 200)
+            taken += 1
+        said = proxy.said
+        for _ in range(3):
+            reply = push_large(s, unique("large"), 5)
+            assert reply.status == 503 and "put off" in reply.text, (reply.status, reply.text)
+            assert push_small(s, name) == 200
+            taken += 1
+        assert proxy.said == said
+        assert "event=log.failed" not in f.tail(1000)
+        f.kill()
+        proxy.most = None
+        f.start()
+        await_("all of them", lambda: total(f.server(), name) == taken)
+        assert push_large(f.server(), name, 5).status == 200
 
 
 def test_the_status_of_what_is_too_large_is_413(service):

@@ -153,7 +153,7 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     for (unsigned k = 0; k < rows->n; k++)
         atomic_fetch_or(&w->rows[rows->numbers[k]].holders, (unsigned)ok << (n - w->nodes));
     // Out of range: the walk said so of an object of the log.
-    if (!ok && e.code != ERR_UNAVAILABLE && e.code != ERR_OUT_OF_RANGE)
+    if (!ok && e.code != ERR_UNAVAILABLE && e.code != ERR_ABORTED && e.code != ERR_OUT_OF_RANGE)
         world_fault(w, "push: %s: %s", err_name(e.code), e.msg);
     buf_release(&message);
     buf_release(&answer);

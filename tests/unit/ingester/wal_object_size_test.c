@@ -414,8 +414,8 @@ static void a_refusal_after_a_failure_is_settled_by_the_seal(void **state)
 {
     struct bench *b = *state;
     assert_true(push_one(b, 'a', 10).ok);
-    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 1);
-    struct push large = push_one(b, 'b', 6000);  // it is not
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 2);  // the seal as well
+    struct push large = push_one(b, 'b', 6000);                      // it is not there
     assert_int_equal(large.why.code, ERR_UNAVAILABLE);
     refuse(b, 5000, "v1/");
     assert_ok(wal_recover(b->w, e));
@@ -451,18 +451,87 @@ static void while_nothing_is_taken_the_log_says_so(void **state)
     the_next_one_reads(b, "a c");
 }
 
-// Something answers for the store, and not as refusals for good are answered.
-static void what_is_in_doubt_for_long_is_given_up(void **state)
+// ---- failed, and not as refusals for good are: with 500, or 403 and a page
+
+static void fail_larger(struct bench *b, size_t most)
+{
+    refuse(b, most, "v1/log/");
+    b->fault = MEMSTORE_FAILS;
+}
+
+// The store takes a seal in its place, so the log goes on.
+static void a_push_that_fails_alone_is_put_off_and_nothing_else(void **state)
+{
+    struct bench *b = *state;
+    assert_true(push_one(b, 'a', 10).ok);
+    fail_larger(b, 5000);
+    struct push large = push_one(b, 'b', 6000);
+    assert_int_equal(large.why.code, ERR_ABORTED);
+    assert_non_null(strstr(large.why.msg, "the test wants it to fail"));
+    assert_int_equal(wal_state(b->w), WAL_OPEN);
+    assert_true(push_one(b, 'c', 10).ok);
+    b->most = 0;
+    assert_true(push_one(b, 'd', 6000).ok);
+    the_next_one_reads(b, "a cd");
+}
+
+static void others_of_its_group_are_stored_when_it_fails(void **state)
+{
+    struct bench *b = *state;
+    struct push v[PUSHES];
+    for (size_t i = 0; i < PUSHES; i++)
+        v[i] = (struct push){.letter = (char)('a' + i), .bytes = i == 2 ? 6000 : 100};
+    fail_larger(b, 5000);
+    push_together(b, v, PUSHES);
+    for (size_t i = 0; i < PUSHES; i++) {
+        if (v[i].ok == (i == 2)) fail_msg("%c: %s", v[i].letter, v[i].why.msg);
+        if (!v[i].ok) assert_int_equal(v[i].why.code, ERR_ABORTED);
+    }
+    assert_int_equal(wal_state(b->w), WAL_OPEN);
+    b->most = 0;
+    struct cut *cuts[8];
+    size_t n = wal_cuts(b->w, cuts, COUNT(cuts));
+    uint64_t entries = 0;
+    for (size_t i = 0; i < n; i++)
+        entries += cuts[i]->last_seq - cuts[i]->first_seq + 1;
+    assert_int_equal(entries, PUSHES - 1);
+}
+
+// Each try makes all others wait, so there are few.
+static void what_fails_again_and_again_is_put_off_without_the_store(void **state)
+{
+    struct bench *b = *state;
+    fail_larger(b, 5000);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(push_one(b, 'b', 6000).why.code, ERR_ABORTED);
+    size_t refused = b->refused;
+    for (int i = 0; i < 5; i++) {
+        struct push large = push_one(b, 'b', 6000);
+        assert_int_equal(large.why.code, ERR_ABORTED);
+        assert_non_null(strstr(large.why.msg, "is put off"));
+        assert_true(push_one(b, 'c', 3000).ok);
+    }
+    assert_int_equal(b->refused, refused);
+    atomic_fetch_add(&log_clock_ns, 61 * NS_PER_S);
+    assert_int_equal(push_one(b, 'b', 6000).why.code, ERR_ABORTED);
+    assert_int_equal(b->refused, refused + 1);
+    atomic_fetch_add(&log_clock_ns, 61 * NS_PER_S);
+    b->most = 0;
+    for (int i = 0; i < 3; i++)
+        assert_true(push_one(b, 'd', 6000).ok);
+}
+
+// The store takes nothing for a while. Then it does, but not this object.
+static void what_fails_after_an_outage_is_given_up(void **state)
 {
     struct bench *b = *state;
     err why = {0};
     assert_true(push_one(b, 'a', 10).ok);
-    refuse(b, 5000, "v1/log/");
-    b->fault = MEMSTORE_FAILS;
-    struct push large = push_one(b, 'b', 6000);
-    assert_int_equal(large.why.code, ERR_UNAVAILABLE);
-    assert_false(wal_recover(b->w, &why));
-    atomic_fetch_add(&log_clock_ns, 61 * NS_PER_S);
+    fail_larger(b, 1);
+    assert_int_equal(push_one(b, 'b', 6000).why.code, ERR_UNAVAILABLE);
+    for (int i = 0; i < 3; i++)
+        assert_false(wal_recover(b->w, &why));
+    fail_larger(b, 5000);
     assert_ok(wal_recover(b->w, e));
     assert_ok(wal_begin(b->w, e));
     assert_true(push_one(b, 'c', 10).ok);
@@ -521,7 +590,10 @@ int main(void)
         UNIT(what_was_refused_and_is_there_is_read),
         UNIT(a_refusal_after_a_failure_is_settled_by_the_seal),
         UNIT(while_nothing_is_taken_the_log_says_so),
-        UNIT(what_is_in_doubt_for_long_is_given_up),
+        UNIT(a_push_that_fails_alone_is_put_off_and_nothing_else),
+        UNIT(others_of_its_group_are_stored_when_it_fails),
+        UNIT(what_fails_again_and_again_is_put_off_without_the_store),
+        UNIT(what_fails_after_an_outage_is_given_up),
         UNIT(a_limit_ends_when_it_is_over),
         UNIT(a_limit_that_was_found_at_the_start_holds_at_once),
     };

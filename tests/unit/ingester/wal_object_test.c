@@ -359,7 +359,7 @@ static void a_seal_met_after_a_failed_write_ends_the_stream(void **state)
     err why = {0};
     id128 first = stream_of(b);
     append(b, "a");
-    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 1);
+    memstore_fail(b->store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, 2);
     assert_false(push(b, "b", &place, &why));
     seal(b, first);
     assert_ok(wal_recover(b->w, e));
