@@ -410,7 +410,9 @@ static bool write_upload(void *arg, str bytes, err *e)
     assert(d->upload);
     if (FAULT_ERRNO("compact.write"))
         return err_set(e, ERR_UNAVAILABLE, "object %.*s cannot be written", STR(d->name));
-    return store_write(d->upload, bytes, e);
+    if (store_write(d->upload, bytes, e)) return true;
+    d->report->too_large = e->code == ERR_OUT_OF_RANGE;
+    return false;
 }
 
 static void abandon_upload(void *arg)
@@ -564,7 +566,10 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     FAULT("compact.create");
     struct store_upload *upload = d->upload;
     d->upload = NULL;  // the commit frees it, whatever becomes of it
-    if (!store_commit(upload, &existed, e)) return merge_unwritten(e);
+    if (!store_commit(upload, &existed, e)) {
+        d->report->too_large = e->code == ERR_OUT_OF_RANGE;
+        return merge_unwritten(e);
+    }
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->result->n++;

@@ -50,6 +50,7 @@ struct job_report {
     uint64_t sampled_duplicates;
     uint64_t hidden;  // rows that deletions hide; of them
     uint64_t sampled_hidden;
+    bool too_large;   // it failed because the store takes no block of that size
     bool miscounted;  // it failed because rows in are not rows out, duplicates and hidden ones
     size_t blocks;
     size_t files;                                    // intermediate ones

@@ -8,9 +8,13 @@
 //     failed    otherwise: tried again later and later
 #include "compactor/metrics.h"
 #include "compactor/turn_int.h"
+#include "service/notice.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
+
+#define TOO_LARGE "compactor.limit"
+#define TOLD_NS   ((uint64_t)(120 * NS_PER_S))  // a try may take that long
 
 #define ABORTED_MAX 16  // jobs lost to others in a row; then losing one is a failure like others
 
@@ -60,6 +64,7 @@ void outcome_done(struct turn *u, const struct batch_job *b)
     assert(u->agenda);
     limit_retired(u->agenda, j);
     lock_take(&w->lock);
+    bool had_failed = failure_find(u->tenant, j) != NULL;
     failure_forget(u->tenant, j);
     u->tenant->jobs_done++;
     u->tenant->done_at_ns = clock_wall_ns();
@@ -67,6 +72,7 @@ void outcome_done(struct turn *u, const struct batch_job *b)
     agenda_done(u->tenant, j);
     agenda_note_due(u->tenant);
     lock_give(&w->lock);
+    if (had_failed) notice_end(w->process->notices, TOO_LARGE, str_of(w->process->id));
 }
 
 // It is left out from now on, and the rest of its hour is merged without it.
@@ -92,6 +98,19 @@ static void damaged(struct turn *u, const struct task *j, const struct job_repor
     lock_give(&w->lock);
 }
 
+// Until the job succeeds, or is not tried any more.
+static void tell_too_large(const struct work *w, const struct task *j, uint64_t wait_ns,
+                           const err *e)
+{
+    metric_add(&compactor_too_large, 1);
+    notice_raise(
+        w->process->notices, TOO_LARGE, str_of(w->process->id), 2 * wait_ns + TOLD_NS,
+        "the object store, or a proxy before it, does not take a block (%s of hour %" PRId64
+        "), so its sources stay, and queries read these; let both take bodies of 32 MiB: "
+        "%s",
+        job_kind_name(j->kind), j->from_hour, e->msg);
+}
+
 static void failed(struct turn *u, const struct task *j, const struct job_report *report,
                    const err *e)
 {
@@ -102,6 +121,7 @@ static void failed(struct turn *u, const struct task *j, const struct job_report
     lock_take(&w->lock);
     uint64_t wait = failure_note(w, u->tenant, j, e);
     lock_give(&w->lock);
+    if (report->too_large) tell_too_large(w, j, wait, e);
     log_warn(&u->req.log, "compactor.failed",
              "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
              job_kind_name(j->kind), j->from_hour, j->hours, err_name(e->code),

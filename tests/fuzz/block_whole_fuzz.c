@@ -214,7 +214,10 @@ static void merge(struct req *r, const struct block_source *src, bool is_right)
                             .pack_hi = UINT32_MAX,
                             .classes = 7,
                             .until_hour = from->from_hour + from->hours};
-    const struct block_merge_target target = {begin, sink, abandon, &out};
+    const struct block_merge_target target = {.begin = begin,
+                                              .sink = sink,
+                                              .abandon = abandon,
+                                              .arg = &out};
     bool ok = block_merge_run(&m, &about, &target, &written, &e);
     must(ok || !is_right || e.code == ERR_RESOURCE_EXHAUSTED);
     must(memory.used == 0);

@@ -8,7 +8,7 @@ import time
 import pytest
 from bucket import on_bucket, push, total
 from client import Pprof, unique
-from flametree import await_
+from flametree import AT_ONCE, await_, compact, flush
 from otlp import otlp_request
 from s3_proxy import S3Proxy
 
@@ -170,4 +170,21 @@ def test_a_segment_that_is_too_large_names_the_limit(service):
         proxy.most = None
         await_("the flush", lambda: f.operator().call("POST", "/ingester/flush?wait=true", b"").status == 200, 120)
         assert "flush.limit" not in ready(f).text
+        assert total(s, name) == 15
+
+
+def test_a_block_that_is_too_large_names_the_limit(service):
+    """Its segments stay and answer. The job goes on when the limit is gone."""
+    with Narrow(service.url, below="/raw/") as proxy, on_bucket(service, *AT_ONCE, "--compactor.retry_max=1s", endpoint=proxy.url) as f:
+        s, name = f.server(), unique("narrow")
+        push(s, 5, service=name, ago_s=3 * 3600)
+        flush(f)
+        proxy.most = 100
+        f.operator().call("POST", "/compactor/run?timeout=5s", b"")
+        await_("the notice", lambda: "compactor.limit" in ready(f).text and "413" in ready(f).text)
+        assert f.metric("flametree_compactor_too_large_total") >= 1
+        assert total(s, name) == 15
+        proxy.most = None
+        compact(f)
+        await_("the notice to end", lambda: "compactor.limit" not in ready(f).text)
         assert total(s, name) == 15
