@@ -232,16 +232,18 @@ static size_t plain_count(const struct block_merge *m)
     return n;
 }
 
-bool merge_unwritten(err *e)
+bool merge_unwritten(const struct block_merge_target *t, err *e)
 {
-    if (e->code == ERR_OUT_OF_RANGE) e->code = ERR_UNAVAILABLE;
+    if (e->code != ERR_OUT_OF_RANGE) return false;
+    e->code = ERR_UNAVAILABLE;
+    if (t->too_large) *t->too_large = true;
     return false;
 }
 
 static bool write_on(void *arg, str bytes, err *e)
 {
     const struct block_merge_target *t = arg;
-    return t->sink(t->arg, bytes, e) || merge_unwritten(e);
+    return t->sink(t->arg, bytes, e) || merge_unwritten(t, e);
 }
 
 static bool write_target(struct block_merge *m, const struct block_about *about,

@@ -99,6 +99,7 @@ struct block_merge_target {
     block_sink *sink;
     void (*abandon)(void *arg);
     void *arg;
+    bool *too_large;  // set if the store takes no block of that size; may be NULL
 };
 
 // Makes the whole block. Fails with data_loss, naming the damaged object; with out_of_range and
@@ -109,5 +110,5 @@ bool block_merge_run(struct block_merge *m, const struct block_about *about,
                      err *e) MUST_CHECK;
 
 // After the store refused a block: out_of_range is that of a sum here, so an object that is too
-// large for the store is unavailable. Returns false.
-bool merge_unwritten(err *e);
+// large for the store is unavailable, and noted. Returns false.
+bool merge_unwritten(const struct block_merge_target *t, err *e);

@@ -410,9 +410,7 @@ static bool write_upload(void *arg, str bytes, err *e)
     assert(d->upload);
     if (FAULT_ERRNO("compact.write"))
         return err_set(e, ERR_UNAVAILABLE, "object %.*s cannot be written", STR(d->name));
-    if (store_write(d->upload, bytes, e)) return true;
-    d->report->too_large = e->code == ERR_OUT_OF_RANGE;
-    return false;
+    return store_write(d->upload, bytes, e);
 }
 
 static void abandon_upload(void *arg)
@@ -551,6 +549,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     const struct block_merge_target target = {.begin = begin_upload,
                                               .sink = write_upload,
                                               .abandon = abandon_upload,
+                                              .too_large = &d->report->too_large,
                                               .arg = d};
     struct block_written written = {0};
     bool existed = false;
@@ -566,10 +565,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     FAULT("compact.create");
     struct store_upload *upload = d->upload;
     d->upload = NULL;  // the commit frees it, whatever becomes of it
-    if (!store_commit(upload, &existed, e)) {
-        d->report->too_large = e->code == ERR_OUT_OF_RANGE;
-        return merge_unwritten(e);
-    }
+    if (!store_commit(upload, &existed, e)) return merge_unwritten(&target, e);
     // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->result->n++;
