@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/memstore.h"
 
+#include "lib/memobjects.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,23 +10,6 @@
 
 #define PAGE  1000
 #define WIDTH 16
-
-struct object {
-    char *name;
-    size_t name_n;
-    char *bytes;
-    uint64_t n;
-    int64_t made_ns;
-};
-
-struct objects {
-    pthread_mutex_t mutex;
-    int64_t now_ns;
-    unsigned stores;
-    struct object *v;  // in the order of names
-    size_t n;
-    size_t cap;
-};
 
 struct seen {
     char *name;
@@ -40,7 +25,7 @@ struct order {
 
 struct memstore {
     struct store store;
-    struct objects *objects;
+    struct memobjects *objects;
     struct order orders[MEMSTORE_OPS];  // under the mutex, as all below
     struct memstore_totals totals;
     size_t uploads;
@@ -69,20 +54,6 @@ static struct memstore *memstore_of(struct store *s)
     return (struct memstore *)s;
 }
 
-static void *must(void *p)
-{
-    if (!p) abort();
-    return p;
-}
-
-static char *copy(const char *p, size_t n)
-{
-    char *to = must(malloc(n + 1));
-    if (n) memcpy(to, p, n);
-    to[n] = '\0';
-    return to;
-}
-
 static void lock(struct memstore *m)
 {
     if (pthread_mutex_lock(&m->objects->mutex)) abort();
@@ -91,62 +62,6 @@ static void lock(struct memstore *m)
 static void unlock(struct memstore *m)
 {
     if (pthread_mutex_unlock(&m->objects->mutex)) abort();
-}
-
-// ---- objects; the mutex is held
-
-static str name_of(const struct object *o)
-{
-    return str_make(o->name, o->name_n);
-}
-
-// Position of the first object whose name is not less.
-static size_t place_of(const struct objects *o, str name)
-{
-    size_t from = 0;
-    size_t to = o->n;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (str_cmp(name_of(&o->v[middle]), name) < 0) {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-    return from;
-}
-
-static struct object *find(const struct objects *o, str name)
-{
-    size_t i = place_of(o, name);
-    return i < o->n && str_eq(name_of(&o->v[i]), name) ? &o->v[i] : NULL;
-}
-
-// Takes the bytes.
-// NOLINTNEXTLINE(readability-non-const-parameter)
-static bool insert(struct objects *o, str name, char *bytes, size_t n)
-{
-    if (find(o, name)) return false;
-    if (o->n == o->cap) {
-        o->cap = o->cap ? 2 * o->cap : 64;
-        o->v = must(realloc(o->v, o->cap * sizeof *o->v));
-    }
-    size_t i = place_of(o, name);
-    memmove(o->v + i + 1, o->v + i, (o->n - i) * sizeof *o->v);
-    o->v[i] = (struct object){copy(name.p, name.n), name.n, bytes, n, o->now_ns};
-    o->n += 1;
-    return true;
-}
-
-static void take_out(struct objects *o, str name)
-{
-    struct object *found = find(o, name);
-    if (!found) return;
-    free(found->name);
-    free(found->bytes);
-    size_t i = (size_t)(found - o->v);
-    memmove(o->v + i, o->v + i + 1, (o->n - i - 1) * sizeof *o->v);
-    o->n -= 1;
 }
 
 // ---- operations
@@ -244,7 +159,7 @@ static bool read_bytes(struct memstore *m, struct store_read *v, enum memstore_f
 {
     bool ok = true;
     lock(m);
-    const struct object *o = find(m->objects, v->name);
+    const struct memobject *o = memobjects_find(m->objects, v->name);
     if (!o || what == MEMSTORE_FORGETS) {
         ok = no_object(v->name, e);
     } else if (v->at > o->n || v->n > o->n - v->at || what == MEMSTORE_SHORT) {
@@ -294,7 +209,8 @@ static bool look_at(struct memstore *m, struct req *r, str name, uint64_t *size,
         ok = fails(&ev, what, e);
     if (ok) {
         lock(m);
-        const struct object *o = what == MEMSTORE_FORGETS ? NULL : find(m->objects, name);
+        const struct memobject *o =
+            what == MEMSTORE_FORGETS ? NULL : memobjects_find(m->objects, name);
         if (o) *size = o->n;
         if (o) *age_ns = m->objects->now_ns - o->made_ns;
         unlock(m);
@@ -338,7 +254,7 @@ static size_t copy_old_page(const struct memstore *m, str prefix, str after, str
     for (size_t i = 0; i < m->old_n && n < m->page; i++) {
         str name = str_make(m->old[i].name, m->old[i].n);
         if (!str_starts(name, prefix) || str_cmp(name, after) <= 0) continue;
-        page[n++] = (struct seen){copy(name.p, name.n), name.n, m->old[i].size};
+        page[n++] = (struct seen){mem_copy(name.p, name.n), name.n, m->old[i].size};
     }
     return n;
 }
@@ -348,11 +264,12 @@ static size_t copy_page(struct memstore *m, str prefix, str after, struct seen *
 {
     size_t n = 0;
     lock(m);
-    const struct objects *o = m->objects;
-    for (size_t i = place_of(o, str_cmp(after, prefix) > 0 ? after : prefix);
-         i < o->n && n < m->page && str_starts(name_of(&o->v[i]), prefix); i++) {
-        if (str_eq(name_of(&o->v[i]), after)) continue;
-        page[n++] = (struct seen){copy(o->v[i].name, o->v[i].name_n), o->v[i].name_n, o->v[i].n};
+    const struct memobjects *o = m->objects;
+    for (size_t i = memobjects_place(o, str_cmp(after, prefix) > 0 ? after : prefix);
+         i < o->n && n < m->page && str_starts(memobject_name(&o->v[i]), prefix); i++) {
+        if (str_eq(memobject_name(&o->v[i]), after)) continue;
+        page[n++] =
+            (struct seen){mem_copy(o->v[i].name, o->v[i].name_n), o->v[i].name_n, o->v[i].n};
     }
     unlock(m);
     return n;
@@ -390,7 +307,7 @@ static bool memory_list(struct store *s, struct req *r, str prefix, str after, s
                         void *arg, err *e)
 {
     struct memstore *m = memstore_of(s);
-    struct seen_page p = {.v = must(calloc(m->page, sizeof *p.v))};
+    struct seen_page p = {.v = mem_or_abort(calloc(m->page, sizeof *p.v))};
     char last[STORE_NAME_MAX];
     bool ok = true;
     for (p.ends = false; ok && !p.ends;) {
@@ -418,10 +335,10 @@ static struct store_upload *memory_begin(struct store *s, struct req *r, str nam
     if (!alive(r, e)) return NULL;
     (void)about;
     (void)naming;
-    struct upload *u = must(calloc(1, sizeof *u));
+    struct upload *u = mem_or_abort(calloc(1, sizeof *u));
     u->upload.store = s;
     u->req = r;
-    u->name = copy(name.p, name.n);
+    u->name = mem_copy(name.p, name.n);
     u->name_n = name.n;
     lock(m);
     m->uploads += 1;
@@ -435,7 +352,7 @@ static bool memory_write(struct store_upload *up, str bytes, err *e)
     if (!alive(u->req, e)) return false;
     if (u->n + bytes.n > u->cap) {
         u->cap = MAX(2 * u->cap, u->n + bytes.n);
-        u->bytes = must(realloc(u->bytes, u->cap));
+        u->bytes = mem_or_abort(realloc(u->bytes, u->cap));
     }
     memcpy(u->bytes + u->n, bytes.p, bytes.n);
     u->n += bytes.n;
@@ -466,9 +383,9 @@ static bool memory_commit(struct store_upload *up, bool *existed, err *e)
     bool ok = alive(u->req, e);
     if (ok && is_refused(what)) ok = fails(&ev, what, e);
     if (ok && what != MEMSTORE_PRETENDS) {
-        char *bytes = copy(u->bytes, u->n);
+        char *bytes = mem_copy(u->bytes, u->n);
         lock(m);
-        ev.done = insert(m->objects, name, bytes, u->n);
+        ev.done = memobjects_insert(m->objects, name, bytes, u->n);
         if (ev.done) m->totals.created_bytes += u->n;
         unlock(m);
         if (!ev.done) free(bytes);
@@ -493,7 +410,7 @@ static bool remove_one(struct memstore *m, struct req *r, str name, err *e)
     if (ok && is_refused(what)) ok = fails(&ev, what, e);
     if (ok && what != MEMSTORE_PRETENDS) {
         lock(m);
-        take_out(m->objects, name);
+        memobjects_take_out(m->objects, name);
         unlock(m);
         ev.done = true;
         if (lands(what)) ok = fails(&ev, what, e);
@@ -519,7 +436,7 @@ static void memory_remove_many(struct store *s, struct req *r, struct store_remo
 static void memory_close(struct store *s)
 {
     struct memstore *m = memstore_of(s);
-    struct objects *o = m->objects;
+    struct memobjects *o = m->objects;
     lock(m);
     assert(m->uploads == 0);
     bool last = --o->stores == 0;
@@ -527,15 +444,7 @@ static void memory_close(struct store *s)
     for (size_t i = 0; i < m->old_n; i++)
         free(m->old[i].name);
     free(m->old);
-    if (last) {
-        for (size_t i = 0; i < o->n; i++) {
-            free(o->v[i].name);
-            free(o->v[i].bytes);
-        }
-        free(o->v);
-        pthread_mutex_destroy(&o->mutex);
-        free(o);
-    }
+    if (last) memobjects_free(o);
     free(m);
 }
 
@@ -555,9 +464,9 @@ static const struct store_kind memory_kind = {
     .close = memory_close,
 };
 
-static struct store *open_over(struct objects *o)
+static struct store *open_over(struct memobjects *o)
 {
-    struct memstore *m = must(calloc(1, sizeof *m));
+    struct memstore *m = mem_or_abort(calloc(1, sizeof *m));
     m->store.kind = &memory_kind;
     m->objects = o;
     m->page = PAGE;
@@ -567,8 +476,7 @@ static struct store *open_over(struct objects *o)
 
 struct store *memstore_open(void)
 {
-    struct objects *o = must(calloc(1, sizeof *o));
-    if (pthread_mutex_init(&o->mutex, NULL)) abort();
+    struct memobjects *o = memobjects_new();
     o->stores = 1;
     return open_over(o);
 }
@@ -621,13 +529,13 @@ void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns)
 void memstore_remember(struct store *s)
 {
     struct memstore *m = memstore_of(s);
-    const struct objects *o = m->objects;
+    const struct memobjects *o = m->objects;
     lock(m);
     assert(!m->old);
-    m->old = must(calloc(o->n + 1, sizeof *m->old));
+    m->old = mem_or_abort(calloc(o->n + 1, sizeof *m->old));
     for (; m->old_n < o->n; m->old_n++) {
-        const struct object *one = &o->v[m->old_n];
-        m->old[m->old_n] = (struct seen){copy(one->name, one->name_n), one->name_n, one->n};
+        const struct memobject *one = &o->v[m->old_n];
+        m->old[m->old_n] = (struct seen){mem_copy(one->name, one->name_n), one->name_n, one->n};
     }
     unlock(m);
 }
@@ -640,9 +548,9 @@ void memstore_set_page(struct store *s, size_t names)
 
 // ---- what is there
 
-static struct object *there(struct memstore *m, const char *name)
+static struct memobject *there(struct memstore *m, const char *name)
 {
-    struct object *o = find(m->objects, str_of(name));
+    struct memobject *o = memobjects_find(m->objects, str_of(name));
     if (!o) abort();  // the test has a wrong idea of what is there
     return o;
 }
@@ -651,7 +559,7 @@ bool memstore_has(struct store *s, const char *name)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    bool has = find(m->objects, str_of(name)) != NULL;
+    bool has = memobjects_find(m->objects, str_of(name)) != NULL;
     unlock(m);
     return has;
 }
@@ -660,7 +568,7 @@ void memstore_flip(struct store *s, const char *name, uint64_t at, unsigned bit)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    struct object *o = there(m, name);
+    struct memobject *o = there(m, name);
     assert(at < o->n && bit < 8);
     o->bytes[at] = (char)(o->bytes[at] ^ (1 << bit));
     unlock(m);
@@ -670,7 +578,7 @@ void memstore_cut(struct store *s, const char *name, uint64_t size)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    struct object *o = there(m, name);
+    struct memobject *o = there(m, name);
     assert(size <= o->n);
     o->n = size;
     unlock(m);
@@ -680,7 +588,7 @@ void memstore_drop(struct store *s, const char *name)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    take_out(m->objects, str_of(name));
+    memobjects_take_out(m->objects, str_of(name));
     unlock(m);
 }
 
@@ -688,8 +596,8 @@ void memstore_set(struct store *s, const char *name, str bytes)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    take_out(m->objects, str_of(name));
-    if (!insert(m->objects, str_of(name), copy(bytes.p, bytes.n), bytes.n)) abort();
+    memobjects_take_out(m->objects, str_of(name));
+    if (!memobjects_insert(m->objects, str_of(name), mem_copy(bytes.p, bytes.n), bytes.n)) abort();
     unlock(m);
 }
 
@@ -705,26 +613,26 @@ str memstore_bytes(struct store *s, const char *name)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    struct object *o = there(m, name);
+    struct memobject *o = there(m, name);
     str bytes = str_make(o->bytes, o->n);
     unlock(m);
     return bytes;
 }
 
 // Calls fn for each, under the mutex.
-static void each(struct store *s, const char *prefix, void (*fn)(void *arg, const struct object *o),
-                 void *arg)
+static void each(struct store *s, const char *prefix,
+                 void (*fn)(void *arg, const struct memobject *o), void *arg)
 {
     struct memstore *m = memstore_of(s);
     lock(m);
-    const struct objects *o = m->objects;
-    for (size_t i = place_of(o, str_of(prefix));
-         i < o->n && str_starts(name_of(&o->v[i]), str_of(prefix)); i++)
+    const struct memobjects *o = m->objects;
+    for (size_t i = memobjects_place(o, str_of(prefix));
+         i < o->n && str_starts(memobject_name(&o->v[i]), str_of(prefix)); i++)
         fn(arg, &o->v[i]);
     unlock(m);
 }
 
-static void add_one(void *arg, const struct object *o)
+static void add_one(void *arg, const struct memobject *o)
 {
     (void)o;
     *(size_t *)arg += 1;
@@ -737,7 +645,7 @@ size_t memstore_count(struct store *s, const char *prefix)
     return n;
 }
 
-static void add_size(void *arg, const struct object *o)
+static void add_size(void *arg, const struct memobject *o)
 {
     *(uint64_t *)arg += o->n;
 }
@@ -754,10 +662,10 @@ struct names {
     size_t n;
 };
 
-static void add_name(void *arg, const struct object *o)
+static void add_name(void *arg, const struct memobject *o)
 {
     struct names *all = arg;
-    all->text = must(realloc(all->text, all->n + o->name_n + 2));
+    all->text = mem_or_abort(realloc(all->text, all->n + o->name_n + 2));
     memcpy(all->text + all->n, o->name, o->name_n);
     all->n += o->name_n;
     memcpy(all->text + all->n, "\n", 2);
@@ -768,7 +676,7 @@ char *memstore_names(struct store *s, const char *prefix)
 {
     struct names all = {0};
     each(s, prefix, add_name, &all);
-    return all.text ? all.text : copy("", 0);
+    return all.text ? all.text : mem_copy("", 0);
 }
 
 // ---- what was asked
