@@ -470,6 +470,21 @@ bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t aft
     return true;
 }
 
+bool manifest_list_is_new(struct manifests *ms, struct req *r, str tenant, uint64_t listed,
+                          uint64_t known, err *e)
+{
+    uint64_t size = 0;
+    err why = {0};
+    if (listed >= known) return true;
+    str name = name_root(&r->arena, tenant, known);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (store_size(ms->store, r, name, &size, &why))
+        return err_set(e, ERR_UNAVAILABLE, "a list lacks object %.*s, which is there", STR(name));
+    if (why.code == ERR_NOT_FOUND) return true;  // the store was emptied or put back
+    *e = why;
+    return false;
+}
+
 // The page, if `base` has it, in whichever object: with a reference. The id says nothing: a store
 // that was put back from a backup may have another page under it.
 static struct page *page_of(const struct manifest *base, const struct page_ref *ref)
@@ -636,6 +651,7 @@ static struct manifest *inspect_store(struct manifests *ms, struct req *r, struc
         tenant_forget(ms, t);
         ok = manifest_list(ms, r, tenant, 0, &root, e);
     }
+    ok = ok && manifest_list_is_new(ms, r, tenant, root.version, known ? known->version : 0, e);
     bool sure = tenant_is_sure(ms, t);
     if (ok && known && known->version == root.version && sure)
         m = manifest_hold(known);

@@ -348,6 +348,11 @@ struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
 bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
                    struct listed_root *root, err *e) MUST_CHECK;
 
+// A LIST shows nothing newer than `listed`, and `known` was read before it began. False, with
+// unavailable, if that version is there still: something on the way has kept an old list.
+bool manifest_list_is_new(struct manifests *ms, struct req *r, str tenant, uint64_t listed,
+                          uint64_t known, err *e) MUST_CHECK;
+
 // All versions that are listed, in order; the arena's.
 struct versions {
     struct arena *arena;

@@ -139,6 +139,7 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
     if (!arena_ok(&r->arena, e) || !list(&s, r, tenant, prefix, e)) return false;
     l->print = hash_table_and(l->print, s.newest);
     FAULT("manifest.listed");
+    if (!manifest_list_is_new(ms, r, tenant, s.root.version, before, e)) return false;
     // Asked for again: another thread may have read a newer one since the LIST began.
     struct manifest *known = tenant_known(ms, t);
     bool sure = tenant_is_sure(ms, t) && s.root.version >= before;

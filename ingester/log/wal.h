@@ -168,8 +168,9 @@ struct wal_item {
 
 // Writes one entry for each item, all of them or none, and returns when they are synced. Fails with
 // resource_exhausted (disk or memory, naming the setting), unavailable (the log is not OPEN, or the
-// write failed) or out_of_range (the store will never take an object with these items, even if it
-// has no others).
+// write failed), aborted (the store failed an object with these items while it took others: they
+// are not in the log, and may be taken later) or out_of_range (the store will never take an object
+// with these items, even if it has no others).
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e) MUST_CHECK;
 void wal_unpin(struct wal *w, struct cut *c);

@@ -381,6 +381,36 @@ static void a_store_that_was_put_back_is_listed_to_its_end(void **state)
     bench_end(&b);
 }
 
+// Something on the way keeps answers. What it shows is whole, and not what there is.
+static void an_old_list_is_noticed_by_who_knows_a_newer_version(void **state)
+{
+    struct bench b;
+    struct snapshot s;
+    err why = {0};
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR - 1, bench_id(1), NULL, 0);
+    struct manifest_block next = bench_leaf(BENCH_HOUR - 2, bench_id(2), NULL, 0);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    memstore_remember(b.store);
+    assert_ok(bench_add(&b, &next, 1, e));
+    manifest_unref(bench_newest(&b));
+    memstore_fail(b.store, MEMSTORE_LIST, MEMSTORE_OLD, 1, 1);
+    assert_false(snapshot_take(b.ms, &b.r, &b.arena, TENANT, &s, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.msg, "a list lacks"));
+    // This one lists from the known version on, then all.
+    memstore_fail(b.store, MEMSTORE_LIST, MEMSTORE_OLD, 1, 2);
+    assert_null(manifest_newest(b.ms, &b.r, TENANT, &why));
+    assert_int_equal(why.code, ERR_UNAVAILABLE);
+    struct manifest *m = bench_newest(&b);
+    assert_int_equal(manifest_version(m), 2);
+    manifest_unref(m);
+    assert_ok(snapshot_take(b.ms, &b.r, &b.arena, TENANT, &s, e));
+    snapshot_release(&s);
+    bench_end(&b);
+}
+
 static void many_segments_take_a_page_a_thousand(void **state)
 {
     struct bench b;
@@ -407,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_store_that_fails_is_told_to_all),
         cmocka_unit_test(old_versions_are_passed_over),
         cmocka_unit_test(a_store_that_was_put_back_is_listed_to_its_end),
+        cmocka_unit_test(an_old_list_is_noticed_by_who_knows_a_newer_version),
         cmocka_unit_test(many_segments_take_a_page_a_thousand),
         cmocka_unit_test(each_segment_counts_once_at_any_time),
     };
