@@ -100,8 +100,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         trouble = p.pick(kind, self.path)
         refusal = p.refuse(self.command, self.path, self.headers, body)
         if refusal:
-            status, text = refusal
-            self.answer(status, [("Content-Type", "application/xml"), ("Date", email.utils.formatdate(usegmt=True))], text)
+            status, text, *more = refusal
+            self.answer(status, [("Content-Type", "application/xml"), ("Date", email.utils.formatdate(usegmt=True)), *more], text)
             return
         meets = p.counts(self.command)
         if meets == "before":
@@ -186,7 +186,7 @@ class S3Proxy:
         return status, body
 
     def refuse(self, method, path, headers, body):
-        """(status, body) for a request that is not to be sent on, otherwise None."""
+        """(status, body), and further headers if need be, for a request that is not to be sent on, otherwise None."""
         return None
 
     def at_write(self, at, when, call):

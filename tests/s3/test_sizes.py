@@ -115,8 +115,10 @@ def test_the_status_of_what_is_too_large_is_413(service):
         reply = s.ingest(unique("large"), body, **{"from": str(int(time.time()) - 1), "until": str(int(time.time()))})
         assert reply.status == 413, reply.text
         assert "bytes in the log" in reply.text
+        await_("a push in the next stream", lambda: push_small(s, unique()) == 200)
         reply = s.call("POST", "/v1development/profiles", otlp_request(unique("large"), *[(stack, 1 + value % 1000) for stack, value in samples(4000, 3)]), {"Content-Type": "application/x-protobuf"}, push=True)
         assert reply.status == 413, reply.text
+        await_("a push in the next stream", lambda: push_small(s, unique()) == 200)
         reply = s.ingest(unique("large"), large(6000, 2), format="pprof", **{"from": str(int(time.time()) - 1), "until": str(int(time.time()))})
         assert reply.status == 413, reply.text
 

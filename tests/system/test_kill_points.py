@@ -222,8 +222,8 @@ def times():
     return [1, 2, 5] if LONG else [1]
 
 
-# A write that fails lets the log be opened again on the way.
-REOPEN = "wal.write.before=eio@9"
+# A write that fails lets the log be opened again on the way; a log in the store goes on unless its object has landed.
+REOPEN = "wal.sync.after=eio@9" if OBJECT else "wal.write.before=eio@9"
 
 
 @pytest.mark.parametrize("time", times())
