@@ -61,6 +61,12 @@ struct config_row {
     size_t offset;  // in the section's struct
 };
 
+struct config_ignored {
+    const char *key;
+    const char
+        *instead;  // what does here what the key is for; NULL: nothing, or nothing need do it
+};
+
 struct config_section {
     const char *name;  // "ingester"
     const struct config_row *rows;
@@ -71,8 +77,9 @@ struct config_section {
     // arena; or NULL. Faults name file and line (yaml_node_fail).
     bool (*finish)(void *to, struct arena *a, err *e);
 
-    // Keys that are accepted and have no effect, which is logged once per process. Ends with NULL.
-    const char *const *without_effect;
+    // Keys that are accepted and have no effect, which is logged once per process. Ends with one
+    // without a key.
+    const struct config_ignored *without_effect;
 };
 
 // The rows of a section are an array made from the same file:

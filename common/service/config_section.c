@@ -26,10 +26,15 @@ static bool say_once(const char *name)
 
 bool config_without_effect(const struct config_section *s, str key, const char *where)
 {
-    for (const char *const *name = s->without_effect; name && *name; name++) {
-        if (!str_is(key, *name)) continue;
-        if (say_once(*name))
-            log_info(NULL, "config.without_effect", "key=%s.%s at=%s", s->name, *name, where);
+    for (const struct config_ignored *i = s->without_effect; i && i->key; i++) {
+        if (!str_is(key, i->key)) continue;
+        if (!say_once(i->key)) return true;
+        // Who set a key that has a counterpart relies on it.
+        if (i->instead)
+            log_warn(NULL, "config.without_effect", "key=%s.%s at=%s instead=\"%s\"", s->name,
+                     i->key, where, i->instead);
+        else
+            log_info(NULL, "config.without_effect", "key=%s.%s at=%s", s->name, i->key, where);
         return true;
     }
     return false;

@@ -130,6 +130,9 @@ def test_the_example_is_accepted_and_unknown_keys_of_pyroscope_are_told_once(tmp
     run = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", "--runtime_config.file", "%s,%s" % (os.path.join(EXAMPLES, "overrides.yaml"), file)], capture_output=True, text=True)
     assert run.returncode == 0, run
     assert len(re.findall("event=config.without_effect", run.stderr)) == 2, run.stderr
+    # Who set a limit that has a counterpart is warned, and told which.
+    told = re.findall(r"level=(\w+).* event=config.without_effect key=limits.max_global_series_per_tenant .*instead=\"max_local_series_per_tenant", run.stderr)
+    assert told == ["warn"], run.stderr
 
 
 # ---- pages
