@@ -181,7 +181,7 @@ static bool may_repeat(const struct append *a, const struct doubt *d, const stru
 static void loosen(struct append *a)
 {
     struct doubt d = {.started = known_ids_may_repeat(&a->in->known_ids, INT64_MIN, 0)};
-    d.lacks = head_lacks_ids(a->in->head, &d.lacks_until_ns);
+    d.lacks = head_lacks_ids(a->in->head, a->req->tenant, &d.lacks_until_ns);
     if (d.started || d.lacks) d.ahead_ns = ahead_most(a);
     for (size_t i = 0; i < a->n; i++) {
         for (uint32_t k = 0; k < a->batches[i].record_count; k++) {

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "ingester/flush/flush_int.h"
+#include "ingester/head/recent_ids.h"
 #include "ingester/metrics.h"
 #include "service/process.h"
 #include "sys/clock.h"
@@ -117,13 +118,13 @@ static void save_recent_ids(struct flush *f)
 // Told once each time that it begins.
 static void tell_lacks(struct flush *f)
 {
-    int64_t until_ns = 0;
-    bool lacks = head_lacks_ids(f->in->head, &until_ns);
+    uint64_t known_ns = head_knows_ids_ns(f->in->head);
+    bool lacks = known_ns < RECENT_IDS_NS;
     if (!atomic_exchange(&f->ids_lack, lacks) && lacks) {
         log_warn(NULL, "ids.let_go", "known_seconds=%llu do=\"%s\"",
-                 (unsigned long long)(head_knows_ids_ns(f->in->head) / (uint64_t)NS_PER_S),
+                 (unsigned long long)(known_ns / (uint64_t)NS_PER_S),
                  "raise ingester.head_memory: ids of the last half hour have no room, so profiles "
-                 "that may be repeated are loose");
+                 "that may be repeated are loose, of the tenants that have most of them");
     }
 }
 

@@ -205,10 +205,10 @@ bool head_may_have_had(struct head *h, str tenant, struct loose_key key)
 }
 
 // The wall clock may have been set since; then the later of both times is taken.
-bool head_lacks_ids(struct head *h, int64_t *wall_ns)
+bool head_lacks_ids(struct head *h, str tenant, int64_t *wall_ns)
 {
     struct recent_moment when;
-    if (!recent_ids_lack(&h->recent_ids, &when)) return false;
+    if (!recent_ids_lack(&h->recent_ids, tenant, &when)) return false;
     int64_t ago = (int64_t)(clock_mono_ns() - when.mono_ns);
     *wall_ns = MAX(when.wall_ns, clock_wall_ns() - ago);
     return true;
@@ -222,7 +222,7 @@ uint64_t head_id_losses(struct head *h)
 uint64_t head_knows_ids_ns(struct head *h)
 {
     struct recent_moment when;
-    if (!recent_ids_lack(&h->recent_ids, &when)) return RECENT_IDS_NS;
+    if (!recent_ids_lack_any(&h->recent_ids, &when)) return RECENT_IDS_NS;
     return clock_mono_ns() - when.mono_ns;
 }
 

@@ -78,14 +78,15 @@ bool head_load_recent_ids(struct head *h, const char *dir, struct mem_budget *me
                           err *e) MUST_CHECK;
 
 // Of a row that left: may its id be among those of which only a filter is left? And are there ids
-// that are not known any more, of rows that came until *wall_ns? (recent_ids.h)
+// of the tenant that are not known any more, of rows that came until *wall_ns? (recent_ids.h)
 bool head_may_have_had(struct head *h, str tenant, struct loose_key key);
-bool head_lacks_ids(struct head *h, int64_t *wall_ns);
+bool head_lacks_ids(struct head *h, str tenant, int64_t *wall_ns);
 
 // Changes when one of the two may have changed from false to true for a row.
 uint64_t head_id_losses(struct head *h);
 
-// For how long back the head knows the ids of rows that left it; at most RECENT_IDS_NS.
+// For how long back the head knows the ids of rows that left it, of all tenants; at most
+// RECENT_IDS_NS.
 uint64_t head_knows_ids_ns(struct head *h);
 
 // For a head that reads a log back which has missed deletions: rows that these hide are not staged.

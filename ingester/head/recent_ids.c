@@ -8,6 +8,8 @@
 #include "base/map.h"
 #include "sys/clock.h"
 
+#include <stdlib.h>
+
 #define SIZE_MIN ((size_t)256)
 
 // Slots that are moved with each id that is added: the smaller table is done long before the larger
@@ -22,7 +24,28 @@ struct recent_slot {
     id128 id;
     bool used;
     bool saved;
+    uint16_t group;
+    uint16_t minute;  // when it was added, by the monotonic clock
 };
+static_assert(sizeof(struct recent_slot) == 32, "the group of a tenant takes no room");
+
+#define GROUP_UNKNOWN RECENT_GROUPS
+
+static uint16_t group_of(uint64_t tenant_hash)
+{
+    return (uint16_t)(tenant_hash >> 32 & (RECENT_GROUPS - 1));
+}
+
+static uint16_t minute_now(void)
+{
+    return (uint16_t)(clock_mono_ns() / (60 * (uint64_t)NS_PER_S));
+}
+
+// The clock of minutes goes round in 45 days; slots go sooner.
+static bool is_late(const struct recent_slot *slot, uint16_t minute)
+{
+    return (uint16_t)(minute - slot->minute) > RECENT_IDS_NS / (60 * (uint64_t)NS_PER_S) + 1;
+}
 
 void recent_ids_init(struct recent_ids *p, struct mem_budget *budget)
 {
@@ -85,6 +108,18 @@ static bool has(const struct recent_generation *s, uint64_t series, id128 id)
     return s->moved < s->from_size && find(s->from, s->from_size, series, id)->used;
 }
 
+// Each slot of a generation that is used, once; NULL: there is no further one. *at is 0 at first.
+static const struct recent_slot *next_slot(const struct recent_generation *s, size_t *at)
+{
+    while (*at < s->size + s->from_size - s->moved) {
+        size_t i = (*at)++;
+        const struct recent_slot *slot =
+            i < s->size ? &s->slots[i] : &s->from[s->moved + i - s->size];
+        if (slot->used) return slot;
+    }
+    return NULL;
+}
+
 // ---- faint generations
 
 // A split-block bloom filter, as in common/block/spans.c: the upper half of the hash picks the
@@ -120,34 +155,49 @@ static size_t faint_bytes(const struct recent_faint *f)
     return f->blocks * RECENT_BLOCK * sizeof *f->words;
 }
 
-// The filter of the old generation; without memory it has no words. Without the lock: no other
-// thread changes tables, and this one only reads.
-static struct recent_faint faint_of_old(struct recent_ids *p)
+// The filter of the old generation's ids but for those of the groups `kept`; without memory it has
+// no words. Without the lock: no other thread changes tables, and this one only reads.
+static struct recent_faint faint_of_old(struct recent_ids *p, const struct recent_groups *kept)
 {
     const struct recent_generation *o = &p->old;
     const size_t block = RECENT_BLOCK * sizeof(uint32_t);
-    struct recent_faint f = {.blocks = o->n * FAINT_ID_BYTES / block + 1, .until = o->until};
+    struct recent_faint f = {.until = o->until};
+    size_t ids = 0;
     err none = {0};
-    f.words = mem_alloc(p->budget, f.blocks * block, &none);
-    if (!f.words) return (struct recent_faint){.until = o->until};
-    for (size_t i = 0; i < o->size; i++)
-        if (o->slots[i].used) faint_put(&f, hash_of(o->slots[i].series, o->slots[i].id));
-    for (size_t i = o->moved; i < o->from_size; i++)
-        if (o->from[i].used) faint_put(&f, hash_of(o->from[i].series, o->from[i].id));
+    const struct recent_slot *slot = NULL;
+    for (size_t at = 0; (slot = next_slot(o, &at));) {
+        if (kept->has[slot->group]) continue;
+        f.groups.has[slot->group] = true;
+        ids++;
+    }
+    size_t blocks = ids * FAINT_ID_BYTES / block + 1;
+    f.words = mem_alloc(p->budget, blocks * block, &none);
+    if (!f.words) return f;
+    f.blocks = blocks;
+    for (size_t at = 0; (slot = next_slot(o, &at));)
+        if (!kept->has[slot->group]) faint_put(&f, hash_of(slot->series, slot->id));
     return f;
 }
 
 // With the lock.
-static void let_go(struct recent_ids *p, const struct recent_moment *until)
+static void let_go_group(struct recent_ids *p, size_t group, const struct recent_moment *until)
 {
+    struct recent_moment *m = &p->let_go[group];
     p->losses++;
-    p->let_go.mono_ns = MAX(p->let_go.mono_ns, until->mono_ns);
-    p->let_go.wall_ns = MAX(p->let_go.wall_ns, until->wall_ns);
+    m->mono_ns = MAX(m->mono_ns, until->mono_ns);
+    m->wall_ns = MAX(m->wall_ns, until->wall_ns);
+}
+
+static void let_go(struct recent_ids *p, const struct recent_faint *f)
+{
+    for (size_t i = 0; i < COUNT(p->let_go); i++)
+        if (f->groups.has[i]) let_go_group(p, i, &f->until);
 }
 
 // Takes the oldest ones that do not matter any more, and with `bytes` more to come those for which
 // there is no room. With the lock; the caller frees them without it.
-static size_t drop_faint(struct recent_ids *p, size_t bytes, size_t most, struct recent_faint *gone)
+static size_t drop_faint(struct recent_ids *p, size_t bytes, size_t most, uint32_t **gone,
+                         size_t *blocks)
 {
     size_t n = 0;
     for (size_t i = 0; i < p->faint_count; i++)
@@ -157,9 +207,10 @@ static size_t drop_faint(struct recent_ids *p, size_t bytes, size_t most, struct
         bool full = bytes > most || p->faint_count - n == RECENT_FAINT_MAX;
         bool late = !matters(&f->until);
         if (!full && !late) break;
-        if (!late) let_go(p, &f->until);
+        if (!late) let_go(p, f);
         bytes -= faint_bytes(f);
-        gone[n++] = *f;
+        blocks[n] = f->blocks;
+        gone[n++] = f->words;
     }
     memmove(p->faint, p->faint + n, (p->faint_count - n) * sizeof *p->faint);
     p->faint_count -= n;
@@ -168,19 +219,39 @@ static size_t drop_faint(struct recent_ids *p, size_t bytes, size_t most, struct
 
 bool recent_ids_may_have(struct recent_ids *p, str tenant, struct loose_key key)
 {
-    uint64_t hash = hash_of(hash_mix(hash_str(tenant), key.series), key.id);
+    uint64_t whose = hash_str(tenant);
+    uint64_t hash = hash_of(hash_mix(whose, key.series), key.id);
     bool may = false;
     pthread_rwlock_rdlock(&p->lock);
-    for (size_t i = p->faint_count; i-- > 0 && !may;)
-        may = faint_may_have(&p->faint[i], hash);
+    for (size_t i = p->faint_count; i-- > 0 && !may;) {
+        const struct recent_groups *g = &p->faint[i].groups;
+        may = (g->has[group_of(whose)] || g->has[GROUP_UNKNOWN]) &&
+              faint_may_have(&p->faint[i], hash);
+    }
     pthread_rwlock_unlock(&p->lock);
     return may;
 }
 
-bool recent_ids_lack(struct recent_ids *p, struct recent_moment *when)
+static void take_later(struct recent_moment *to, const struct recent_moment *from)
+{
+    if (from->mono_ns > to->mono_ns) *to = *from;
+}
+
+bool recent_ids_lack(struct recent_ids *p, str tenant, struct recent_moment *when)
 {
     pthread_rwlock_rdlock(&p->lock);
-    *when = p->let_go;
+    *when = p->let_go[group_of(hash_str(tenant))];
+    take_later(when, &p->let_go[GROUP_UNKNOWN]);
+    pthread_rwlock_unlock(&p->lock);
+    return matters(when);
+}
+
+bool recent_ids_lack_any(struct recent_ids *p, struct recent_moment *when)
+{
+    *when = (struct recent_moment){0};
+    pthread_rwlock_rdlock(&p->lock);
+    for (size_t i = 0; i < COUNT(p->let_go); i++)
+        take_later(when, &p->let_go[i]);
     pthread_rwlock_unlock(&p->lock);
     return matters(when);
 }
@@ -250,30 +321,99 @@ static void turn(struct recent_ids *p, struct recent_generation *waste)
     p->young = (struct recent_generation){0};
 }
 
-// The old generation leaves a filter of its ids behind, while those still matter.
+struct group_count {
+    size_t ids;
+    size_t group;
+};
+
+static int fewest_first(const void *a, const void *b)
+{
+    const struct group_count *x = a;
+    const struct group_count *y = b;
+    return x->ids != y->ids ? (x->ids > y->ids) - (x->ids < y->ids)
+                            : (x->group > y->group) - (x->group < y->group);
+}
+
+// Which groups keep their ids although the old generation goes: those with the fewest in both
+// generations. Never all of them, as the room is wanted.
+static void choose_kept(const struct recent_ids *p, size_t most, struct recent_groups *kept)
+{
+    const struct recent_generation *const both[] = {&p->old, &p->young};
+    struct group_count counts[RECENT_GROUPS + 1];
+    const struct recent_slot *slot = NULL;
+    size_t room = MIN(most_keys(size_for(0, SIZE_MAX, most / 2)), (p->old.n + p->young.n) / 2);
+    for (size_t i = 0; i < COUNT(counts); i++)
+        counts[i] = (struct group_count){.group = i};
+    for (size_t k = 0; k < COUNT(both); k++)
+        for (size_t at = 0; (slot = next_slot(both[k], &at));)
+            counts[slot->group].ids++;
+    qsort(counts, COUNT(counts), sizeof counts[0], fewest_first);
+    for (size_t i = 0; i < COUNT(counts) && counts[i].ids <= room; i++) {
+        room -= counts[i].ids;
+        kept->has[counts[i].group] = true;
+    }
+}
+
+// A young generation with the old one's ids of these groups; without memory none is kept. Without
+// the lock.
+static struct recent_generation carry(struct recent_ids *p, size_t most, struct recent_groups *kept)
+{
+    struct recent_generation y = {.since_ns = clock_mono_ns()};
+    const struct recent_slot *slot = NULL;
+    const uint16_t minute = minute_now();
+    size_t ids = 0;
+    err none = {0};
+    for (size_t at = 0; (slot = next_slot(&p->old, &at));)
+        ids += kept->has[slot->group] && !is_late(slot, minute);
+    if (ids == 0) return y;
+    size_t size = size_for(0, ids, most / 2);
+    assert(ids <= most_keys(size));
+    y.slots = mem_alloc(p->budget, size * sizeof *y.slots, &none);
+    if (!y.slots) {
+        *kept = (struct recent_groups){0};
+        return y;
+    }
+    y.size = size;
+    for (size_t at = 0; (slot = next_slot(&p->old, &at));) {
+        if (!kept->has[slot->group] || is_late(slot, minute)) continue;
+        *find(y.slots, y.size, slot->series, slot->id) = *slot;
+        y.n++;
+    }
+    return y;
+}
+
+// The old generation leaves behind a filter of its ids, and those of groups that keep theirs, while
+// they still matter.
 static void turn_early(struct recent_ids *p, size_t most)
 {
     struct recent_generation waste = {0};
-    struct recent_faint gone[RECENT_FAINT_MAX];
-    size_t gone_count = 0;
+    struct recent_generation young = {0};
+    struct recent_groups kept = {0};
+    uint32_t *gone[RECENT_FAINT_MAX];
+    size_t gone_blocks[RECENT_FAINT_MAX];
     struct recent_faint f = {0};
     bool early = p->old.n > 0 && matters(&p->old.until);
-    if (early) f = faint_of_old(p);
+    if (early) {
+        choose_kept(p, most, &kept);
+        young = carry(p, most, &kept);
+        f = faint_of_old(p, &kept);
+    }
     pthread_rwlock_wrlock(&p->lock);
     p->losses++;  // recent_ids_has says less from now on
     // Half as much as a generation may take.
-    gone_count = drop_faint(p, faint_bytes(&f), most / 2, gone);
+    size_t gone_count = drop_faint(p, faint_bytes(&f), most / 2, gone, gone_blocks);
     bool fits = f.words && faint_bytes(&f) <= most / 2;
     if (fits)
         p->faint[p->faint_count++] = f;
     else if (early)
-        let_go(p, &f.until);
+        let_go(p, &f);
     turn(p, &waste);
+    p->young = young;
     pthread_rwlock_unlock(&p->lock);
     if (!fits) faint_free(p, &f);
     forget(p, &waste);
     for (size_t i = 0; i < gone_count; i++)
-        faint_free(p, &gone[i]);
+        mem_free(p->budget, gone[i], gone_blocks[i] * RECENT_BLOCK * sizeof *gone[i]);
 }
 
 // What is to be done next.
@@ -361,27 +501,32 @@ size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
 // ---- keys
 
 // With the lock, for writing. An id without room is let go.
-static void add(struct recent_ids *p, uint64_t series, id128 id, bool saved)
+static void add(struct recent_ids *p, struct recent_slot slot)
 {
     struct recent_generation *y = &p->young;
-    if (has(y, series, id)) return;
+    if (has(y, slot.series, slot.id)) return;
     if (y->n >= most_keys(y->size)) {
         const struct recent_moment at = now();
-        let_go(p, &at);
+        let_go_group(p, slot.group, &at);
         return;
     }
-    *find(y->slots, y->size, series, id) = (struct recent_slot){series, id, true, saved};
+    *find(y->slots, y->size, slot.series, slot.id) = slot;
     y->n++;
     assert(y->n < y->size && y->moved <= y->from_size);
     (void)move(y, MOVED_A_KEY);
-    p->fresh = p->fresh || !saved;
+    p->fresh = p->fresh || !slot.saved;
 }
 
 void recent_ids_add(struct recent_ids *p, str tenant, struct loose_key key)
 {
-    uint64_t series = hash_mix(hash_str(tenant), key.series);
+    uint64_t whose = hash_str(tenant);
+    const struct recent_slot slot = {.series = hash_mix(whose, key.series),
+                                     .id = key.id,
+                                     .used = true,
+                                     .group = group_of(whose),
+                                     .minute = minute_now()};
     pthread_rwlock_wrlock(&p->lock);
-    add(p, series, key.id, false);
+    add(p, slot);
     pthread_rwlock_unlock(&p->lock);
 }
 
@@ -402,6 +547,8 @@ static void put_key(struct buf *out, const struct recent_slot *slot)
     for (size_t i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(slot->series >> (8 * i));
     memcpy(bytes + 8, slot->id.b, sizeof slot->id.b);
+    bytes[RECENT_IDS_KEY_1] = (uint8_t)slot->group;
+    bytes[RECENT_IDS_KEY_1 + 1] = (uint8_t)(slot->group >> 8);
     buf_put(out, bytes, sizeof bytes);
 }
 
@@ -418,6 +565,14 @@ static id128 key_id(const char *key)
     id128 id;
     memcpy(id.b, key + 8, sizeof id.b);
     return id;
+}
+
+static uint16_t key_group(const char *key, size_t key_bytes)
+{
+    if (key_bytes == RECENT_IDS_KEY_1) return GROUP_UNKNOWN;
+    unsigned group = (uint8_t)key[RECENT_IDS_KEY_1] | (unsigned)(uint8_t)key[RECENT_IDS_KEY_1 + 1]
+                                                          << 8;
+    return (uint16_t)MIN(group, (unsigned)GROUP_UNKNOWN);
 }
 
 // In steps, so that pushes, which ask recent_ids_has, do not wait for a whole table. No other
@@ -474,18 +629,28 @@ void recent_ids_note_saved(struct recent_ids *p, str keys, bool saved)
     pthread_rwlock_unlock(&p->lock);
 }
 
-void recent_ids_add_saved(struct recent_ids *p, str keys, size_t most)
+static struct recent_slot slot_of_key(const char *key, size_t key_bytes)
 {
-    size_t end = keys.n / RECENT_IDS_KEY;
+    return (struct recent_slot){.series = key_series(key),
+                                .id = key_id(key),
+                                .used = true,
+                                .saved = true,
+                                .group = key_group(key, key_bytes),
+                                .minute = minute_now()};
+}
+
+void recent_ids_add_saved(struct recent_ids *p, str keys, size_t key_bytes, size_t most)
+{
+    size_t end = keys.n / key_bytes;
     for (size_t i = 0; i < end;) {
         size_t run = recent_ids_room(p, MIN(end - i, (size_t)MOVED_AT_ONCE), most);
         const struct recent_moment at = now();
         pthread_rwlock_wrlock(&p->lock);
         bool none = run == 0;
-        if (none) let_go(p, &at);
+        for (size_t k = i; none && k < end; k++)
+            let_go_group(p, key_group(keys.p + k * key_bytes, key_bytes), &at);
         for (; run > 0; run--, i++)
-            add(p, key_series(keys.p + i * RECENT_IDS_KEY), key_id(keys.p + i * RECENT_IDS_KEY),
-                true);
+            add(p, slot_of_key(keys.p + i * key_bytes, key_bytes));
         pthread_rwlock_unlock(&p->lock);
         if (none) return;
     }

@@ -19,6 +19,12 @@
 //                             '--too early--> faint --in time--> forgotten
 //                                               '--too early--> let go
 //
+// Whoever has most ids pays for it. Tenants are told apart by a hash, as one of RECENT_GROUPS. When
+// a generation goes too early, the groups with the fewest ids, as far as half a generation holds
+// all of theirs, keep them: these go on to the new young generation. Only ids of the others become
+// faint. Faint generations and what is let go have their groups noted, so that rows of other
+// tenants are not taken for repeated ones.
+//
 // Rows are removed under their service's lock, which readers and pushes wait for. So adding an id
 // takes a few steps, however many ids there are. Memory is asked for and freed in recent_ids_room,
 // which is called before that lock is taken. A table that grows is not copied at once: with each id
@@ -50,6 +56,13 @@ struct recent_moment {
     int64_t wall_ns;
 };
 
+#define RECENT_GROUPS 1024
+
+// A set of groups. The last one has the ids whose tenant nobody knows, from files of format 1.
+struct recent_groups {
+    bool has[RECENT_GROUPS + 1];
+};
+
 struct recent_generation {
     struct recent_slot *slots;  // a power of two of them
     size_t size;
@@ -65,6 +78,7 @@ struct recent_faint {
     uint32_t *words;  // blocks of RECENT_BLOCK
     size_t blocks;
     struct recent_moment until;  // its newest id is not newer
+    struct recent_groups groups;
 };
 #define RECENT_BLOCK     8
 #define RECENT_FAINT_MAX 64
@@ -76,9 +90,10 @@ struct recent_ids {
     struct recent_generation old;
     struct recent_faint faint[RECENT_FAINT_MAX];  // oldest first
     size_t faint_count;
-    struct recent_moment let_go;  // ids that were added later are known; zeros: all are
-    uint64_t losses;              // how often ids became faint or were let go
-    bool fresh;                   // some ids are in no file yet
+    // Of each group: ids that were added later are known; zeros: all are.
+    struct recent_moment let_go[RECENT_GROUPS + 1];
+    uint64_t losses;  // how often ids became faint or were let go
+    bool fresh;       // some ids are in no file yet
     _Atomic size_t longest;
 };
 
@@ -96,9 +111,10 @@ bool recent_ids_has(struct recent_ids *p, str tenant, struct loose_key key);
 // Whether a faint generation may have it.
 bool recent_ids_may_have(struct recent_ids *p, str tenant, struct loose_key key);
 
-// Whether ids were let go that still matter: of rows that left the head until *when, and came
-// before that.
-bool recent_ids_lack(struct recent_ids *p, struct recent_moment *when);
+// Whether ids of the tenant were let go that still matter: of rows that left the head until *when,
+// and came before that. any: of any tenant.
+bool recent_ids_lack(struct recent_ids *p, str tenant, struct recent_moment *when);
+bool recent_ids_lack_any(struct recent_ids *p, struct recent_moment *when);
 
 // Changes when what these three say changes, but for new ids. Who asks them one after the other
 // asks again if it did meanwhile.
@@ -119,10 +135,11 @@ bool recent_ids_save(struct recent_ids *p, const char *dir, struct mem_budget *m
 bool recent_ids_load(struct recent_ids *p, const char *dir, size_t most, struct mem_budget *memory,
                      err *e) MUST_CHECK;
 
-// For recent_ids_file.c: keys as bytes, tenant and series as one number (8, little-endian) and id
-// (16).
-#define RECENT_IDS_KEY 24
+// For recent_ids_file.c: keys as bytes, tenant and series as one number (8, little-endian), id (16)
+// and the tenant's group (2, little-endian), which keys of format 1 do not have.
+#define RECENT_IDS_KEY   26
+#define RECENT_IDS_KEY_1 24
 void recent_ids_fresh(struct recent_ids *p, struct buf *out);  // appends those in no file yet
 void recent_ids_note_saved(struct recent_ids *p, str keys,
                            bool saved);  // whether these were written
-void recent_ids_add_saved(struct recent_ids *p, str keys, size_t most);
+void recent_ids_add_saved(struct recent_ids *p, str keys, size_t key_bytes, size_t most);

@@ -13,7 +13,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-static const char magic[8] = "FTPAST1\n";
+static const char magic[8] = "FTPAST2\n";
+static const char magic_1[8] = "FTPAST1\n";  // keys without groups
 
 #define CRC_BYTES  4
 #define NAME_BYTES (ULID_TEXT - 1)
@@ -30,12 +31,14 @@ static void put_crc(struct buf *out)
         buf_byte(out, (uint8_t)(crc >> (8 * i)));
 }
 
-static bool parse(str bytes, str *keys, err *e)
+static bool parse(str bytes, str *keys, size_t *key_bytes, err *e)
 {
     uint32_t crc = 0;
     size_t around = sizeof magic + CRC_BYTES;
-    if (bytes.n < around || (bytes.n - around) % RECENT_IDS_KEY ||
-        memcmp(bytes.p, magic, sizeof magic) != 0) {
+    bool first = bytes.n >= around && memcmp(bytes.p, magic_1, sizeof magic_1) == 0;
+    *key_bytes = first ? RECENT_IDS_KEY_1 : RECENT_IDS_KEY;
+    if (bytes.n < around || (bytes.n - around) % *key_bytes ||
+        (!first && memcmp(bytes.p, magic, sizeof magic) != 0)) {
         return err_set(e, ERR_DATA_LOSS, "the file's %zu bytes are not a list of ids", bytes.n);
     }
     for (unsigned i = 0; i < CRC_BYTES; i++)
@@ -123,10 +126,11 @@ static bool load_file(void *arg, const char *path, err *e)
     struct loading *x = arg;
     struct buf bytes;
     str keys = {0};
+    size_t key_bytes = 0;
     buf_init(&bytes, x->memory, SIZE_MAX);
     bool ok = file_read(path, &bytes, e) &&
-              (parse(buf_view(&bytes), &keys, e) || err_wrap(e, "%s", path));
-    if (ok) recent_ids_add_saved(x->recent_ids, keys, x->most);
+              (parse(buf_view(&bytes), &keys, &key_bytes, e) || err_wrap(e, "%s", path));
+    if (ok) recent_ids_add_saved(x->recent_ids, keys, key_bytes, x->most);
     buf_release(&bytes);
     return ok;
 }

@@ -123,7 +123,7 @@ static void forget_faint(struct recent_ids *p)
     pthread_rwlock_wrlock(&p->lock);
     for (size_t i = 0; i < p->faint_count; i++)
         memset(p->faint[i].words, 0, p->faint[i].blocks * RECENT_BLOCK * sizeof(uint32_t));
-    p->let_go = (struct recent_moment){0};
+    memset(p->let_go, 0, sizeof p->let_go);
     pthread_rwlock_unlock(&p->lock);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
 #include "ingester/head/recent_ids.h"
 #include "lib/clock.h"
 #include "lib/dir.h"
@@ -75,7 +76,7 @@ static void what_has_no_room_is_faint_and_then_told(void **state)
     uint64_t n = 0;
     mem_budget_init(&b, "test", NULL, 0);
     recent_ids_init(&p, &b);
-    for (; !recent_ids_lack(&p, &when); n++) {
+    for (; !recent_ids_lack(&p, S("a"), &when); n++) {
         assert_true(n < COUNT(came_ns));
         clock_pass(NS_PER_S / 100);
         clock_pass_mono(NS_PER_S / 100);
@@ -89,7 +90,8 @@ static void what_has_no_room_is_faint_and_then_told(void **state)
         if (n % 64) continue;
         for (uint64_t i = 0; i < n; i += 97)
             assert_true(recent_ids_has(&p, S("a"), key_of(i)) ||
-                        recent_ids_may_have(&p, S("a"), key_of(i)) || recent_ids_lack(&p, &when));
+                        recent_ids_may_have(&p, S("a"), key_of(i)) ||
+                        recent_ids_lack(&p, S("a"), &when));
     }
     // Ten times as many as without filters, and more.
     assert_true(n > 10 * most / 43);
@@ -111,10 +113,92 @@ static void what_has_no_room_is_faint_and_then_told(void **state)
     // After half an hour nothing of it matters, and filters go with the next ids.
     clock_pass(31 * 60 * NS_PER_S);
     clock_pass_mono(31 * 60 * NS_PER_S);
-    assert_false(recent_ids_lack(&p, &when));
+    assert_false(recent_ids_lack(&p, S("a"), &when));
     for (uint64_t i = 0; i < most; i++)
         add(&p, key_of(n + i), most);
     assert_false(recent_ids_may_have(&p, S("a"), key_of(n - 1)));
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+static void add_of(struct recent_ids *p, str tenant, struct loose_key key, size_t most)
+{
+    (void)recent_ids_room(p, 1, most);
+    recent_ids_add(p, tenant, key);
+}
+
+// Adds ids of "a" until some were let go, and one of "modest" with each 200th of them. Returns how
+// many of "modest" there are.
+static uint64_t flood(struct recent_ids *p, size_t most, struct mem_budget *b)
+{
+    struct recent_moment when;
+    uint64_t modest = 0;
+    for (uint64_t n = 0; n < 1 << 18 && !recent_ids_lack_any(p, &when); n++) {
+        clock_pass(NS_PER_S / 1000);
+        clock_pass_mono(NS_PER_S / 1000);
+        add(p, key_of(n), most);
+        if (n % 200 == 0) add_of(p, S("modest"), key_of(modest++), most);
+        assert_true(atomic_load(&b->used) <= 3 * most);
+    }
+    assert_true(recent_ids_lack_any(p, &when));
+    return modest;
+}
+
+// Who has most ids pays for the room that there is not: the others' stay known, and what is said of
+// their rows is not changed by it.
+static void a_flood_of_one_tenant_takes_no_ids_of_the_others(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct recent_moment when;
+    struct mem_budget b;
+    const size_t most = (size_t)1 << 16;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    uint64_t modest = flood(&p, most, &b);
+    assert_true(modest > 50);
+    for (uint64_t i = 0; i < modest; i++)
+        assert_true(recent_ids_has(&p, S("modest"), key_of(i)));
+    for (uint64_t i = modest; i < 20000; i++)
+        assert_false(recent_ids_may_have(&p, S("modest"), key_of(i)));
+    assert_false(recent_ids_lack(&p, S("modest"), &when));
+    assert_false(recent_ids_lack(&p, S("silent"), &when));
+    assert_true(recent_ids_lack(&p, S("a"), &when));
+    // What is kept is not kept for ever: it goes when it is too old to matter.
+    for (unsigned i = 0; i < 4; i++) {
+        clock_pass(20 * 60 * NS_PER_S);
+        clock_pass_mono(20 * 60 * NS_PER_S);
+        for (uint64_t k = 0; k < 20000; k++)
+            add(&p, key_of((i + 1) * 1000000 + k), most);
+    }
+    for (uint64_t i = 0; i < modest; i++)
+        assert_false(recent_ids_has(&p, S("modest"), key_of(i)));
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+// Tenants that have as many as each other: no id is passed over silently.
+static void ids_of_many_tenants_are_known_or_told(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct recent_moment when;
+    struct mem_budget b;
+    char text[16];
+    const size_t most = (size_t)1 << 16;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    for (uint64_t n = 0; n < 60000; n++) {
+        snprintf(text, sizeof text, "t%u", (unsigned)(n % 37));
+        add_of(&p, str_of(text), key_of(n), most);
+        assert_true(atomic_load(&b.used) <= 3 * most);
+        for (uint64_t i = 0; n % 1000 == 0 && i <= n; i += 13) {
+            snprintf(text, sizeof text, "t%u", (unsigned)(i % 37));
+            str t = str_of(text);
+            assert_true(recent_ids_has(&p, t, key_of(i)) || recent_ids_may_have(&p, t, key_of(i)) ||
+                        recent_ids_lack(&p, t, &when));
+        }
+    }
     recent_ids_release(&p);
     assert_int_equal(atomic_load(&b.used), 0);
 }
@@ -190,10 +274,10 @@ static void without_memory_nothing_is_known_and_nothing_breaks(void **state)
     mem_budget_init(&b, "test", NULL, 16);
     recent_ids_init(&p, &b);
     struct recent_moment when;
-    assert_false(recent_ids_lack(&p, &when));
+    assert_false(recent_ids_lack(&p, S("a"), &when));
     add(&p, key_of(1), SIZE_MAX);
     assert_false(recent_ids_has(&p, S("a"), key_of(1)));
-    assert_true(recent_ids_lack(&p, &when));
+    assert_true(recent_ids_lack(&p, S("a"), &when));
     recent_ids_release(&p);
 }
 
@@ -247,6 +331,57 @@ static void what_was_saved_is_known_to_the_next_process(void **state)
     assert_ok(recent_ids_save(&p, below, &b, e));
     assert_int_equal(files(below, path), 3);
     recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+    dir_remove(dir);
+}
+
+static void put_le(struct buf *out, uint64_t v, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        buf_byte(out, (uint8_t)(v >> (8 * i)));
+}
+
+// Files of the former format do not say whose ids they have. So each tenant is told of those that
+// were let go.
+static void files_of_the_former_format_are_read(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char path[DIR_MAX + 40];
+    struct recent_ids p;
+    struct recent_moment when;
+    struct mem_budget b;
+    struct buf file;
+    const uint64_t n = 5000;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    buf_init(&file, NULL, SIZE_MAX);
+    buf_put(&file, "FTPAST1\n", 8);
+    for (uint64_t i = 0; i < n; i++) {
+        struct loose_key key = key_of(i);
+        put_le(&file, hash_mix(hash_str(S("a")), key.series), 8);
+        buf_put(&file, key.id.b, sizeof key.id.b);
+    }
+    put_le(&file, crc32c(0, file.p, file.n), 4);
+    char name[ULID_TEXT];
+    ulid_print(ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), (uint8_t[10]){1}), name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_ok(file_write(path, buf_view(&file), e));
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, dir, SIZE_MAX, &b, e));
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)));
+    recent_ids_release(&p);
+    // With hardly any room.
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, dir, 8192, &b, e));
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)) ||
+                    recent_ids_may_have(&p, S("a"), key_of(i)) ||
+                    recent_ids_lack(&p, S("a"), &when));
+    assert_true(recent_ids_lack(&p, S("a"), &when) && recent_ids_lack(&p, S("b"), &when));
+    recent_ids_release(&p);
+    buf_release(&file);
     assert_int_equal(atomic_load(&b.used), 0);
     dir_remove(dir);
 }
@@ -352,10 +487,13 @@ int main(void)
         cmocka_unit_test(what_was_added_is_known_by_tenant_series_and_id),
         cmocka_unit_test(the_oldest_are_forgotten_when_their_room_is_full),
         cmocka_unit_test(what_has_no_room_is_faint_and_then_told),
+        cmocka_unit_test(a_flood_of_one_tenant_takes_no_ids_of_the_others),
+        cmocka_unit_test(ids_of_many_tenants_are_known_or_told),
         cmocka_unit_test(a_table_grows_step_by_step),
         cmocka_unit_test(a_generation_has_its_share),
         cmocka_unit_test(without_memory_nothing_is_known_and_nothing_breaks),
         cmocka_unit_test(what_was_saved_is_known_to_the_next_process),
+        cmocka_unit_test(files_of_the_former_format_are_read),
         cmocka_unit_test(files_go_with_what_they_say),
         cmocka_unit_test(a_file_that_is_damaged_is_told_and_believed_in_nothing),
         cmocka_unit_test(what_could_not_be_saved_is_saved_by_the_next_try),
