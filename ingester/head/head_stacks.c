@@ -109,7 +109,7 @@ static bool translate(struct stack_mapper *m, const struct batch *b, uint64_t li
     uint64_t most = (uint64_t)s->symbols.t.stack_count + b->symbols.stack_count - 2;
     if (limit != 0 && most > limit)
         return translation_refuse(ts, b, "is of a service with about as many stacks as it may", e);
-    m->translation = translation_take(ts, b, &s->symbols, s->age, e);
+    m->translation = translation_take(ts, s->tenant, b, &s->symbols, s->age, e);
     if (m->translation) m->stacks = translation_stacks(m->translation);
     return m->translation != NULL;
 }

@@ -15,7 +15,8 @@ void translations_init(struct translations *ts, struct mem_budget *budget)
 {
     *ts = (struct translations){.budget = budget};
     lock_init(&ts->lock, LOCK_TRANSLATIONS);
-    shelf_init(&ts->shelf, budget);
+    for (size_t i = 0; i < TRANSLATION_GROUPS; i++)
+        shelf_init(&ts->groups[i].shelf, budget);
 }
 
 static void translation_free(struct translations *ts, struct translation *t)
@@ -35,31 +36,45 @@ void translation_unref(struct translations *ts, struct translation *t)
 // With the lock.
 static void forget(struct translations *ts, struct translation *t)
 {
+    struct shelf *shelf = &ts->groups[t->group].shelf;
     if (!t->shelved) return;
-    shelf_remove(&ts->shelf, &t->item);
-    assert(ts->bytes >= t->bytes);
+    shelf_remove(shelf, &t->item);
+    if (shelf->count == 0) shelf_release(shelf);  // its buckets
+    assert(ts->groups[t->group].bytes >= t->bytes && ts->bytes >= t->bytes);
+    ts->groups[t->group].bytes -= t->bytes;
     ts->bytes -= t->bytes;
+    ts->count--;
     t->shelved = false;
     translation_unref(ts, t);
 }
 
+// With the lock: those of the group that has most bytes.
+static struct shelf *largest(struct translations *ts)
+{
+    size_t found = 0;
+    for (size_t i = 1; i < TRANSLATION_GROUPS; i++)
+        if (ts->groups[i].bytes > ts->groups[found].bytes) found = i;
+    return &ts->groups[found].shelf;
+}
+
 // With the lock. Other threads may be reading the ones that go; these are freed with their last
 // reference.
-static void make_room(struct translations *ts, const struct translation *keep)
+static void make_room(struct translations *ts)
 {
     size_t limit = atomic_load_explicit(&ts->limit, memory_order_relaxed);
-    while (ts->bytes > limit && ts->shelf.oldest) {
-        struct translation *t = CONTAINER_OF(ts->shelf.oldest, struct translation, item);
-        if (t == keep) return;
-        forget(ts, t);
+    while (ts->bytes > limit) {
+        struct shelf_item *oldest = largest(ts)->oldest;
+        assert(oldest);
+        forget(ts, CONTAINER_OF(oldest, struct translation, item));
     }
 }
 
 void translations_release(struct translations *ts)
 {
     translations_limit(ts, 0);
-    assert(ts->bytes == 0);
-    shelf_release(&ts->shelf);
+    assert(ts->bytes == 0 && ts->count == 0);
+    for (size_t i = 0; i < TRANSLATION_GROUPS; i++)
+        shelf_release(&ts->groups[i].shelf);
     lock_release(&ts->lock);
 }
 
@@ -67,14 +82,14 @@ void translations_limit(struct translations *ts, size_t bytes)
 {
     if (atomic_exchange_explicit(&ts->limit, bytes, memory_order_relaxed) == bytes) return;
     lock_take(&ts->lock);
-    make_room(ts, NULL);
+    make_room(ts);
     lock_give(&ts->lock);
 }
 
 struct translation_counts translations_count(struct translations *ts)
 {
     lock_take(&ts->lock);
-    struct translation_counts c = {ts->shelf.count, ts->bytes, 0};
+    struct translation_counts c = {ts->count, ts->bytes, 0};
     lock_give(&ts->lock);
     c.refused = atomic_load_explicit(&ts->refused, memory_order_relaxed);
     return c;
@@ -99,6 +114,7 @@ bool translation_refuse(struct translations *ts, const struct batch *b, const ch
 struct wanted {
     id128 lexicon;
     uint64_t age;
+    uint32_t group;
 };
 
 static bool same(const void *ctx, struct shelf_item *item)
@@ -114,6 +130,7 @@ static struct translation *translation_new(struct translations *ts, const struct
     if (!t) return NULL;
     t->lexicon = w->lexicon;
     t->age = w->age;
+    t->group = w->group;
     t->shelved = true;
     t->bytes = sizeof *t;
     atomic_init(&t->refs, 1);
@@ -132,16 +149,21 @@ static struct translation *translation_new(struct translations *ts, const struct
 static struct translation *find(struct translations *ts, const struct wanted *w, bool fresh, err *e)
 {
     uint64_t hash = hash_table_bytes(w->lexicon.b, sizeof w->lexicon.b);
+    struct shelf *shelf = &ts->groups[w->group].shelf;
     lock_take(&ts->lock);
-    struct shelf_item *item = shelf_find(&ts->shelf, hash, same, w);
+    struct shelf_item *item = shelf_find(shelf, hash, same, w);
     struct translation *t = item ? CONTAINER_OF(item, struct translation, item) : NULL;
     if (!t && fresh) {
         t = translation_new(ts, w, e);
-        if (t && !shelf_put(&ts->shelf, &t->item, hash, e)) {
+        if (t && !shelf_put(shelf, &t->item, hash, e)) {
             translation_free(ts, t);
             t = NULL;
         }
-        if (t) ts->bytes += t->bytes;
+        if (t) {
+            ts->groups[t->group].bytes += t->bytes;
+            ts->bytes += t->bytes;
+            ts->count++;
+        }
     }
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     lock_give(&ts->lock);
@@ -295,12 +317,12 @@ static void count_bytes(struct translations *ts, struct translation *t, bool kee
         bytes += t->rows[i].cap * sizeof(uint32_t);
     lock_take(&ts->lock);
     if (t->shelved) {
+        ts->groups[t->group].bytes += bytes - t->bytes;
         ts->bytes += bytes - t->bytes;
         t->bytes = bytes;
         if (!keep) forget(ts, t);
-        make_room(ts, t);
-        // This one alone is above the limit: it serves this batch and is dropped.
-        if (ts->bytes > atomic_load_explicit(&ts->limit, memory_order_relaxed)) forget(ts, t);
+        // It may be this one: then it serves this batch and is dropped.
+        make_room(ts);
     }
     lock_give(&ts->lock);
 }
@@ -311,10 +333,11 @@ static bool is_first(const struct symbol_counts *had)
            had->stacks == 1;
 }
 
-struct translation *translation_take(struct translations *ts, const struct batch *b,
+struct translation *translation_take(struct translations *ts, str tenant, const struct batch *b,
                                      struct symbols *to, uint64_t age, err *e)
 {
-    const struct wanted w = {b->lexicon, age};
+    const struct wanted w = {b->lexicon, age,
+                             (uint32_t)(hash_table_str(tenant) % TRANSLATION_GROUPS)};
     if (atomic_load_explicit(&ts->limit, memory_order_relaxed) == 0) {
         (void)translation_refuse(ts, b, "is not taken", e);
         return NULL;

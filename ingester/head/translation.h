@@ -15,8 +15,9 @@
 //
 // A batch that relies on unknown rows is refused with not_found, and the distributor sends it again
 // with all its symbols. Nothing is kept on disk. Memory is that of the head, at most the limit set
-// here; translations that were not used for longest are dropped. With limit 0 this ingester takes
-// no lexicons.
+// here. Beyond it the tenants pay that have most of it: tenants are told apart by a hash, as one of
+// TRANSLATION_GROUPS, and the group with the most bytes loses the translation that it has not used
+// for longest. With limit 0 this ingester takes no lexicons.
 //
 // Threads: any. The rows of a translation are read and written under the lock of its service; it is
 // found and dropped under the lock of all translations, which is taken inside that one.
@@ -27,14 +28,16 @@
 #include "sys/lock.h"
 
 enum {
-    TRANSLATION_TABLES = 5
+    TRANSLATION_TABLES = 5,
+    TRANSLATION_GROUPS = 256
 };
 
 struct translation {
     struct shelf_item item;
     _Atomic uint32_t refs;
     bool shelved;    // with the lock of all, as is `bytes`
-    uint64_t bytes;  // counted in the sum
+    uint64_t bytes;  // counted in the sums
+    uint32_t group;  // of its tenant
     id128 lexicon;
     uint64_t age;
     struct {
@@ -47,8 +50,12 @@ struct translation {
 struct translations {
     struct mem_budget *budget;
     struct lock lock;  // of what follows
-    struct shelf shelf;
+    struct {
+        struct shelf shelf;
+        size_t bytes;
+    } groups[TRANSLATION_GROUPS];
     size_t bytes;
+    size_t count;
     _Atomic size_t limit;
     _Atomic uint64_t age;      // the newest
     _Atomic uint64_t refused;  // batches, since the start
@@ -68,10 +75,10 @@ struct translation_counts translations_count(struct translations *ts);
 // A new age, for a table of symbols that is new or whose rows were numbered anew.
 uint64_t translations_age(struct translations *ts);
 
-// The translation of the batch's lexicon into `to`, whose age is given; the batch's new rows are
-// added to both. Returns a reference. Fails with not_found (the batch must come with all its
-// symbols) or resource_exhausted.
-struct translation *translation_take(struct translations *ts, const struct batch *b,
+// The translation of the lexicon of the tenant's batch into `to`, whose age is given; the batch's
+// new rows are added to both. Returns a reference. Fails with not_found (the batch must come with
+// all its symbols) or resource_exhausted.
+struct translation *translation_take(struct translations *ts, str tenant, const struct batch *b,
                                      struct symbols *to, uint64_t age, err *e) MUST_CHECK;
 void translation_unref(struct translations *ts, struct translation *t);
 

@@ -418,7 +418,7 @@ static void what_is_known_is_looked_up_in_no_index(void **state)
         assert_ok(batch_decode(&a, all, &b, e));
         assert_int_equal(b.symbols.stack_count > 1, !told);
         uint64_t before = map_looked;
-        struct translation *t = translation_take(&ts, &b, &to, 1, &fault);
+        struct translation *t = translation_take(&ts, S("t"), &b, &to, 1, &fault);
         looked[told] = map_looked - before;
         stacks[told] = to.t.stack_count;
         assert_non_null(t);
@@ -436,6 +436,57 @@ static void what_is_known_is_looked_up_in_no_index(void **state)
     assert_int_equal(stacks[1], stacks[0]);
     assert_true(bytes[1] + 100 < bytes[0]);
     symbols_release(&l.s);
+    symbols_release(&to);
+    translations_release(&ts);
+}
+
+// One batch of a lexicon: with all its symbols, or with none of them if they were told.
+static bool take_batch(struct translations *ts, str tenant, struct fact_lexicon *l,
+                       const struct fact *f, struct symbols *to)
+{
+    struct arena a;
+    struct batch b;
+    err fault = {0};
+    arena_init(&a, NULL, 1 << 26);
+    str bytes = fact_batch_of(&a, f, 1, &l->s, l);
+    assert_ok(batch_decode(&a, bytes, &b, e));
+    struct translation *t = translation_take(ts, tenant, &b, to, 1, &fault);
+    assert_true(t || fault.code == ERR_NOT_FOUND);
+    if (t) translation_unref(ts, t);
+    arena_release(&a);
+    l->told = symbols_counts(&l->s.t);
+    return t != NULL;
+}
+
+// Who has most of the memory loses what it has not used for longest, whoever else has not used his
+// for longer.
+static void a_flood_of_one_tenant_drops_no_lexicon_of_the_others(void **state)
+{
+    (void)state;
+    struct translations ts;
+    struct symbols to;
+    struct fact_lexicon modest;
+    struct dice dice = {23};
+    struct fact f = fact_roll(&dice, 1000, 1000);
+    translations_init(&ts, NULL);
+    translations_limit(&ts, 64 << 10);
+    assert_ok(symbols_init(&to, NULL, e));
+    fact_lexicon_init(&modest, &dice);
+    f.tenant = f.service = 0;
+    assert_true(take_batch(&ts, S("modest"), &modest, &f, &to));
+    size_t most = 0;
+    for (unsigned i = 0; i < 500; i++) {
+        struct fact_lexicon l;
+        fact_lexicon_init(&l, &dice);
+        assert_true(take_batch(&ts, S("flood"), &l, &f, &to));
+        assert_true(translations_count(&ts).bytes <= 64 << 10);
+        most = MAX(most, translations_count(&ts).count);
+        symbols_release(&l.s);
+    }
+    assert_true(most < 400);  // the others were dropped
+    assert_true(take_batch(&ts, S("modest"), &modest, &f, &to));
+    assert_int_equal(translations_count(&ts).refused, 0);
+    symbols_release(&modest.s);
     symbols_release(&to);
     translations_release(&ts);
 }
@@ -511,6 +562,7 @@ int main(void)
         cmocka_unit_test(a_service_with_too_many_stacks_needs_all_symbols),
         cmocka_unit_test(gaps_and_other_rows_are_refused),
         cmocka_unit_test(what_is_known_is_looked_up_in_no_index),
+        cmocka_unit_test(a_flood_of_one_tenant_drops_no_lexicon_of_the_others),
         cmocka_unit_test(distributors_push_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
