@@ -18,6 +18,7 @@
 #define SORT_NS   ((uint64_t)5 * NS_PER_S)
 #define WORK_MAX  ((size_t)64 << 20)
 #define BUFFERS   ((size_t)1 << 20)  // of RocksDB: nothing is written into a log that is set aside
+#define WASTE     ".gone"
 #define KNOWN_MAX ((size_t)256 << 20)  // of deletions, while a stream is recovered
 
 static void dir_of(const struct ingester *in, char path[PATH_MAX])
@@ -30,6 +31,15 @@ static void path_of(const struct ingester *in, id128 stream, char path[PATH_MAX]
     char text[ULID_TEXT];
     ulid_print(stream, text);
     snprintf(path, PATH_MAX, "%s/ingester/forgotten/%s", in->process->data_dir, text);
+}
+
+// A log that is being removed has this name, so that none is taken for a log of which a part is
+// gone already.
+static void path_of_waste(const struct ingester *in, id128 stream, char path[PATH_MAX])
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    snprintf(path, PATH_MAX, "%s/ingester/forgotten/%s" WASTE, in->process->data_dir, text);
 }
 
 bool aside_list(const struct ingester *in, struct arena *a, id128 **v, size_t *n, err *e)
@@ -46,7 +56,7 @@ bool aside_list(const struct ingester *in, struct arena *a, id128 **v, size_t *n
     for (const struct dirent *f = readdir(d); ok && f; f = readdir(d)) {
         id128 stream;
         err ignored = {0};
-        // What has not got its name yet is made anew.
+        // What has not got its name yet is made anew; what has lost it goes.
         if (!ulid_parse(str_of(f->d_name), &stream, &ignored)) continue;
         ok = arena_grow(a, v, &cap, *n + 1, sizeof **v) || arena_fail(a, e);
         if (ok) (*v)[(*n)++] = stream;
@@ -80,6 +90,38 @@ static void tell_aside(struct ingester *in)
 }
 
 // ---- at a start
+
+// A log whose removal has begun: the note of its stream goes first, because it is by the log that
+// this data directory is known to be the one.
+static bool clear_one(const struct ingester *in, struct req *r, str name, const char *path, err *e)
+{
+    id128 stream;
+    bool ours = str_ends(name, S(WASTE)) &&
+                ulid_parse(str_slice(name, 0, name.n - strlen(WASTE)), &stream, e);
+    *e = (err){0};
+    return (!ours || forgotten_clear(in->process->store, r, stream, e)) && wal_remove(path, e);
+}
+
+// Copies that were not finished, and logs that were not removed to their end, have profiles that
+// may have been deleted since. What cannot be removed is tried again at the next start.
+static void clear_waste(const struct ingester *in, struct req *r)
+{
+    char above[PATH_MAX];
+    dir_of(in, above);
+    DIR *d = opendir(above);
+    for (const struct dirent *f = d ? readdir(d) : NULL; f; f = readdir(d)) {
+        char path[PATH_MAX];
+        char text[LOG_QUOTE_MAX];
+        err e = {0};
+        str name = str_of(f->d_name);
+        if (!str_ends(name, S(".part")) && !str_ends(name, S(WASTE))) continue;
+        if (snprintf(path, sizeof path, "%s/%s", above, f->d_name) >= (int)sizeof path) continue;
+        if (!clear_one(in, r, name, path, &e))
+            log_warn(NULL, "log.not_removed", "dir=%s fault=%s", f->d_name,
+                     log_quote(text, str_of(e.msg)));
+    }
+    if (d) (void)closedir(d);
+}
 
 static bool is_in(const id128 *v, size_t n, id128 id)
 {
@@ -131,6 +173,7 @@ bool aside_sort(struct ingester *in, bool *any, err *e)
     *any = false;
     if (in->process->store) {
         req_init(&r, RANK_DUTY, NULL, WORK_MAX, SORT_NS);
+        clear_waste(in, &r);
         ok = sort_streams(in, &r, any, e);
         req_release(&r);
     }
@@ -346,13 +389,16 @@ static bool find_forgotten(struct ingester *in, struct req *r, id128 stream, cha
     struct forgotten_stream *v = NULL;
     size_t n = 0;
     char text[ULID_TEXT];
+    char waste[PATH_MAX];
     ulid_print(stream, text);
     path_of(in, stream, path);
+    path_of_waste(in, stream, waste);
     if (!forgotten_read(in->process->store, r, &r->arena, &v, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
         if (!id128_eq(v[i].stream, stream)) continue;
         // Of its own directory this ingester knows what is there, and what is not.
-        if (file_exists(path) || is_own_directory(in, v[i].directory)) return true;
+        if (file_exists(path) || file_exists(waste) || is_own_directory(in, v[i].directory))
+            return true;
         return err_set(e, ERR_NOT_FOUND,
                        "the log of stream %s is not in the data directory of this ingester: it was "
                        "on the disk of %.*s",
@@ -361,13 +407,30 @@ static bool find_forgotten(struct ingester *in, struct req *r, id128 stream, cha
     return err_set(e, ERR_NOT_FOUND, "no stream %s was forgotten", text);
 }
 
+// From the rename on the log is not there any more: a process that ends while its files go leaves
+// nothing that could be recovered in part. The note goes last, so that what is left is found by it.
+static bool remove_log(const struct ingester *in, id128 stream, const char *path, err *e)
+{
+    char above[PATH_MAX];
+    char waste[PATH_MAX];
+    dir_of(in, above);
+    path_of_waste(in, stream, waste);
+    if (file_exists(path)) {
+        if (!wal_remove(waste, e)) return false;
+        if (rename(path, waste) != 0)
+            return err_set(e, ERR_UNAVAILABLE, "%s: %s", path, strerror(errno));
+    }
+    if (!file_exists(waste)) return true;
+    if (!dir_sync(above, e)) return false;
+    FAULT("aside.renamed");
+    return wal_remove(waste, e) && dir_sync(above, e);
+}
+
 static bool clear_forgotten(struct ingester *in, struct req *r, id128 stream, const char *path,
                             err *e)
 {
-    char above[PATH_MAX];
-    dir_of(in, above);
     FAULT("aside.clear");
-    if (file_exists(path) && (!wal_remove(path, e) || !dir_sync(above, e))) return false;
+    if (!remove_log(in, stream, path, e)) return false;
     FAULT("aside.cleared");
     bool ok = forgotten_clear(in->process->store, r, stream, e);
     tell_aside(in);

@@ -11,7 +11,11 @@
 //     aside_remove    or removes it
 //
 // The last two clear the note of the stream once nothing of the log is left here. If they fail, or
-// the process ends, the same call goes on: what is in the store is found there.
+// the process ends, the same call goes on: what is in the store is found there, and a log whose
+// removal has begun is not there any more, neither for this call nor for aside_recover.
+//
+// A deletion that begins during a recovery is not known to it. It does not end so soon: it stays
+// for compactor.deletion_stay, and finds what was recovered.
 #pragma once
 
 #include "base/buf.h"

@@ -42,6 +42,8 @@ bool wal_remove(const char *dir, err *e)
     for (const struct dirent *f = readdir(d); ok && f; f = readdir(d)) {
         if (strcmp(f->d_name, ".") == 0 || strcmp(f->d_name, "..") == 0) continue;
         ok = remove_file_of(dir, f->d_name, e);
+        if (ok && FAULT_ERRNO("wal.aside.removing"))
+            ok = err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));
     }
     (void)closedir(d);
     if (ok && rmdir(dir) != 0) ok = err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));

@@ -84,6 +84,18 @@ def come_back(c, gone):
     c.await_alive()
 
 
+def dies(m, point, act):
+    """The process ends at the point, and is there again."""
+    if m.process:
+        m.stop()
+    m.env = {**m.env, "FLAMETREE_FAULTS": point + "=die@1"}
+    m.start(wait=False)
+    act()
+    assert m.process.wait(60) == -9
+    m.process = None
+    m.env = {k: v for k, v in m.env.items() if k != "FLAMETREE_FAULTS"}
+
+
 def test_a_forgotten_log_is_set_aside_and_taken_back_without_what_was_deleted(cluster):
     c = cluster
     push(c, "shop", "cart")
@@ -139,6 +151,27 @@ def test_a_forgotten_log_is_removed(cluster):
     assert ask(c, "shop") == ("exact", 0)
 
 
+def test_who_is_killed_while_it_removes_a_log_goes_on(cluster):
+    c = cluster
+    push(c, "shop")
+    gone, other, _ = lose(c)
+    come_back(c, gone)
+    (stream,) = here(gone)
+    folder = os.path.join(gone.data, "ingester/forgotten")
+
+    def remove():
+        gone.await_ready()
+        subprocess.run([os.path.join(BIN, "flametree"), "stream", "remove", "--accept-loss", stream, "--url", gone.admin_url], capture_output=True, timeout=60)
+    dies(gone, "aside.renamed", remove)
+    assert os.listdir(folder) == [stream + ".gone"]
+    dies(gone, "wal.aside.removing", lambda: None)  # a start goes on with it
+    come_back(c, gone)
+    await_("the rest of it to go", lambda: os.listdir(folder) == [])
+    assert here(gone) == [] and stream not in [x["stream"] for x in forgotten(other)]
+    flush_all(c)
+    assert ask(c, "shop") == ("exact", 0)
+
+
 def test_what_was_flushed_before_the_disk_went_counts_once(cluster):
     c = cluster
     push(c, "shop")
@@ -153,18 +186,6 @@ def test_what_was_flushed_before_the_disk_went_counts_once(cluster):
     assert ask(c, "shop") == ("exact", 6)
     c["compactor"].operator().call("POST", "/compactor/run?timeout=20s").expect(200)
     assert ask(c, "shop") == ("exact", 6)
-
-
-def dies(m, point, act):
-    """The process ends at the point, and is there again."""
-    if m.process:
-        m.stop()
-    m.env = {**m.env, "FLAMETREE_FAULTS": point + "=die@1"}
-    m.start(wait=False)
-    act()
-    assert m.process.wait(60) == -9
-    m.process = None
-    m.env = {k: v for k, v in m.env.items() if k != "FLAMETREE_FAULTS"}
 
 
 def test_who_is_killed_on_the_way_goes_on(cluster):

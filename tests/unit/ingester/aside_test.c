@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stream whose loss was accepted comes back: its log is set aside, and taken back or removed.
+#include "base/fault.h"
 #include "flush_world.h"
 #include "ingester/aside.h"
 #include "manifest/forgotten.h"
+
+#include <dirent.h>
+#include <errno.h>
 
 #define MANY 20
 
@@ -154,6 +158,115 @@ static void a_recovery_that_fails_is_repeated(void **state)
     }
 }
 
+// ---- wherever it fails
+
+static const char *fails_at;
+static unsigned fails_nth;
+
+// The nth file that would be removed is not, and none after it: as if the process ended there.
+static bool fail_removing(const char *name)
+{
+    if (strcmp(name, fails_at) != 0 || fails_nth == 0) return false;
+    if (fails_nth > 1) {
+        fails_nth--;
+        return false;
+    }
+    errno = EIO;
+    return true;
+}
+
+static bool remove_log(struct world *x, id128 stream, err *e)
+{
+    struct req r;
+    req_init(&r, RANK_PUBLIC, &x->w.memory, SIZE_MAX, 60 * (uint64_t)NS_PER_S);
+    bool ok = aside_remove(x->w.in, &r, stream, e);
+    req_release(&r);
+    return ok;
+}
+
+static void has_no_waste(struct world *x)
+{
+    char path[DIR_MAX + 40];
+    snprintf(path, sizeof path, "%s/ingester/forgotten", x->dir);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (const struct dirent *f = readdir(d); f; f = readdir(d))
+        assert_true(f->d_name[0] == '.');
+    closedir(d);
+}
+
+// A log that loses its files one by one, and a process that ends after any of them. All was in the
+// store before, and nobody takes what is left for a log.
+static void a_recovered_log_goes_wherever_its_removal_ends(void **state)
+{
+    (void)state;
+    world_needs_log_on_disk();
+    bool all = false;
+    for (unsigned nth = 1; !all; nth++) {
+        struct world x;
+        struct aside_recovered got;
+        err fault = {0};
+        world_start(&x, 60 + nth, "");
+        id128 stream = open_stream(&x);
+        fill(&x, 3);
+        give_up(&x, stream);
+        start(&x);
+        fails_at = "wal.aside.removing";
+        fails_nth = nth;
+        fault_on(fail_removing);
+        all = recover(&x, stream, &got, &fault);
+        fault_on(NULL);
+        if (!all) {
+            assert_int_equal(fault.code, ERR_UNAVAILABLE);
+            assert_int_equal(set_aside(&x), 0);
+            assert_int_equal(memstore_count(x.store, "v1/forgotten/"), 1);
+            check(&x);
+            // A start goes on with it, as the same call does.
+            if (nth % 2)
+                restart(&x);
+            else
+                assert_ok(recover(&x, stream, &got, e));
+        }
+        has_no_waste(&x);
+        check(&x);
+        is_over(&x);
+        assert_true(nth < 100);
+        assert_true(nth > 3 || !all);
+        world_end(&x);
+    }
+}
+
+// Who said that a log is lost for good does not get a part of it back.
+static void a_log_whose_removal_began_is_not_recovered(void **state)
+{
+    (void)state;
+    world_needs_log_on_disk();
+    for (unsigned nth = 1; nth < 6; nth += 2) {
+        struct world x;
+        struct aside_recovered got;
+        err fault = {0};
+        world_start(&x, 90 + nth, "");
+        id128 stream = open_stream(&x);
+        fill(&x, 3);
+        give_up(&x, stream);
+        start(&x);
+        fails_at = "wal.aside.removing";
+        fails_nth = nth;
+        fault_on(fail_removing);
+        assert_false(remove_log(&x, stream, &fault));
+        fault_on(NULL);
+        if (nth == 3)
+            restart(&x);
+        else
+            assert_ok(recover(&x, stream, &got, e));
+        if (nth != 3) assert_int_equal(got.rows + got.lost, 0);
+        is_over(&x);
+        is_nowhere(&x);
+        has_no_waste(&x);
+        world_end(&x);
+    }
+}
+
 // Takes the rows whose lines have the text out of what is wanted.
 static size_t want_not(struct lines *l, const char *text)
 {
@@ -260,6 +373,8 @@ int main(void)
         cmocka_unit_test(a_forgotten_stream_is_not_read_until_it_is_recovered),
         cmocka_unit_test(of_two_streams_the_other_one_is_read),
         cmocka_unit_test(a_recovery_that_fails_is_repeated),
+        cmocka_unit_test(a_recovered_log_goes_wherever_its_removal_ends),
+        cmocka_unit_test(a_log_whose_removal_began_is_not_recovered),
         cmocka_unit_test(what_was_deleted_since_does_not_come_back),
         cmocka_unit_test(a_log_that_is_removed_is_gone),
         cmocka_unit_test(nothing_is_read_before_the_store_answers),
