@@ -6,6 +6,7 @@
 #include "deploy/cli/cli_time.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 // For damaged files, which may name any size; sound ones stay far below.
 #define OUTPUT_MAX     ((size_t)2 << 30)
@@ -67,6 +68,32 @@ static void put_sources(const struct show *s, const struct block_about *about)
     }
 }
 
+// A hash of the list of ingesters and of settings, or what there is in its place.
+static const char *placing_text(uint64_t placing, char text[17])
+{
+    if (placing == PLACING_UNKNOWN) return "unknown";
+    if (placing == PLACING_MANY) return "many";
+    snprintf(text, 17, "%016" PRIx64, placing);
+    return text;
+}
+
+static void put_placings(const struct show *s, const struct placings *p)
+{
+    char text[17];
+    if (p->n == 0) return;
+    put_name(s, "placings");
+    for (uint32_t i = 0; i < p->n; i++)
+        buf_printf(s->b, "%s%s", i ? ", " : "", placing_text(p->v[i], text));
+    buf_z(s->b, placings_differ(p) ? "; they differ, so rows with clients' ids are loose\n" : "\n");
+}
+
+static void json_placings(struct buf *b, const struct placings *p)
+{
+    char text[17];
+    for (uint32_t i = 0; i < p->n; i++)
+        buf_printf(b, "%s\"%s\"", i ? "," : "", placing_text(p->v[i], text));
+}
+
 static void put_about(const struct show *s)
 {
     const struct block_about *about = &s->f->source.footer.about;
@@ -110,6 +137,7 @@ static void put_about(const struct show *s)
     buf_printf(b, "%s (%" PRIu64 " bytes)\n",
                text_value(text, (double)s->f->source.size, TEXT_BYTES), s->f->source.size);
     put_sources(s, about);
+    put_placings(s, &about->placings);
 }
 
 static void put_parts(const struct show *s, const struct block_facts *facts)
@@ -150,11 +178,12 @@ static void put_datasets(const struct show *s, const struct block_service_ref *v
 {
     struct buf *b = s->b;
     text_ink(b, s->c->look.colors, INK_DIM);
-    buf_z(b, "    profiles    loose  times, profile type\n");
+    buf_z(b, "    profiles    loose   placed  times, profile type\n");
     text_reset(b, s->c->look.colors);
     for (uint32_t i = 0; i < v->dataset_count; i++) {
         const struct block_dataset *d = &v->datasets[i];
-        buf_printf(b, "  %10" PRIu64 " %8" PRIu64 "  ", d->profiles, d->loose);
+        buf_printf(b, "  %10" PRIu64 " %8" PRIu64 " %8" PRIu64 "  ", d->profiles, d->loose,
+                   d->placed);
         cli_time_put_range(b, d->first_ns, d->last_ns);
         buf_z(b, "  ");
         text_put(b, d->type);
@@ -162,7 +191,7 @@ static void put_datasets(const struct show *s, const struct block_service_ref *v
         // Types of the index and datasets of the footer are in orders of their own, joined by name.
         for (uint32_t t = 0; t < x->type_count; t++) {
             if (!str_eq(x->types[t], d->type) || x->dropped[t].n == 0) continue;
-            text_pad(b, 23);
+            text_pad(b, 32);
             buf_z(b, "projections leave out ");
             for (uint32_t k = 0; k < x->dropped[t].n; k++) {
                 if (k) buf_z(b, ", ");
@@ -244,6 +273,8 @@ static void json_about(const struct show *s)
         if (i) buf_byte(b, ',');
         json_put_string(b, about->sources[i]);
     }
+    buf_z(b, "],\"placings\":[");
+    json_placings(b, &about->placings);
     buf_z(b, "],\"services\":[");
 }
 
@@ -270,9 +301,9 @@ static void json_service(const struct show *s, const struct block_service_ref *v
         buf_z(b, i ? ",\n  {\"type\":" : "\n  {\"type\":");
         json_put_string(b, d->type);
         buf_printf(b,
-                   ",\"profiles\":%" PRIu64 ",\"loose\":%" PRIu64 ",\"first\":%" PRId64
-                   ",\"last\":%" PRId64 "}",
-                   d->profiles, d->loose, d->first_ns, d->last_ns);
+                   ",\"profiles\":%" PRIu64 ",\"loose\":%" PRIu64 ",\"placed\":%" PRIu64
+                   ",\"first\":%" PRId64 ",\"last\":%" PRId64 "}",
+                   d->profiles, d->loose, d->placed, d->first_ns, d->last_ns);
     }
     buf_byte(b, ']');
 }

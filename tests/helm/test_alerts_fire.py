@@ -216,6 +216,20 @@ def test_an_ingester_that_died_is_told_by_those_who_miss_it(prometheus):
         c["ingester-2"].start()
 
 
+@alert("FlametreeListsDiffer")
+def test_a_distributor_with_another_list_is_told(prometheus):
+    names = ("ingester-1", "ingester-2", "distributor")
+    with Cluster("--cluster.probe_interval=200ms", spread=False, names=names) as c:
+        with open(c.config_file("distributor")) as f:
+            first = re.search(r"^ *- (ingester-1=\S+)$", f.read(), re.M)[1]
+        other = c.another("distributor-2", "distributor", 4842, "--cluster.ingesters=" + first)
+        other.start()
+        with prometheus.asks(distributor_other=other, distributor_same=c["distributor"]):
+            prometheus.await_alert("FlametreeListsDiffer", pod="ft-flametree-distributor-other")
+            assert {a["pod"] for a in prometheus.firing("FlametreeListsDiffer")} == {"ft-flametree-distributor-other"}
+        other.kill()
+
+
 @alert("FlametreeLogDamaged")
 def test_a_log_whose_files_are_gone_is_told(prometheus, tmp_path):
     with Flametree("--storage.kind", "none", data=str(tmp_path)) as f:

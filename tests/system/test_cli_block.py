@@ -116,6 +116,8 @@ def test_show_tells_what_is_inside(segment):
     assert [n["total"] for n in shop["nodes"]] == [total]
     assert sum(part["stored"] for part in block["sections"].values()) + 32 == block["bytes"]
     text = ok("show", segment)
+    (placing,) = block["placings"]
+    assert "placings    %s\n" % placing in text and shop["types"][0]["placed"] == PODS * PROFILES
     assert "segment of tenant anonymous" in text and "\nshop\n" in text and "3 series" in text and "\x1b" not in text
 
 

@@ -1,15 +1,17 @@
 """A client that saw no answer sends its push again, with the same id. An ingester that has started anew meanwhile may not have the ids any more of what an
 earlier process of it took and gave to the store. Then what it takes is loose, and each answer counts it once, at once, not only after compaction."""
 import gzip
+import json
 import os
 import re
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
 from client import CPU, PUSH, Pprof, now_ms, pb, select, unique
-from flametree import AT_ONCE, Cluster, Flametree, await_, compact, flush
+from flametree import AT_ONCE, BIN, Cluster, Flametree, await_, compact, flush
 from test_members import await_members
 from test_object_log import registered
 from test_topology import push_with_id
@@ -298,3 +300,33 @@ def fill(f, profiles):
         if i % 5 == 4:
             flush(f)
     flush(f)
+
+
+def shown(c, *flags):
+    done = subprocess.run([os.path.join(BIN, "flametree"), "block", "show", c.store, *flags], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_blocks_show_by_which_lists_their_profiles_were_placed():
+    with Cluster(*AT_ONCE, "--compactor.interval=1h", "--cluster.settle_time=0s", "--storage.kind=local", spread=False) as c:
+        other = of_other_list(c)
+        other.start()
+        try:
+            await_members(c, "alive", 3)
+            at = at_of_levels()
+            service = next(s for s in iter(unique, None) if placed(other, s)["home"] != placed(c["distributor"], s)["home"])
+            push_to(c["distributor"], service, at)
+            flush(c)
+            blocks = json.loads(shown(c, "--format", "json"))
+            (first,) = {p for b in blocks for p in b["placings"]}
+            assert re.fullmatch("[0-9a-f]{16}", first) and sum(t["placed"] for b in blocks for s in b["services"] for t in s["types"]) == PODS, blocks
+            assert "placings    %s\n" % first in shown(c) and "they differ" not in shown(c)
+            push_to(other, service, at)
+            flush(c)
+            compact(c)
+            leaves = [b for b in json.loads(shown(c, "--format", "json")) if b["kind"] == "raw"]
+            assert [len(b["placings"]) for b in leaves] == [2] and first in leaves[0]["placings"], leaves
+            assert "placings    %s; they differ, so rows with clients' ids are loose\n" % ", ".join(leaves[0]["placings"]) in shown(c)
+        finally:
+            other.kill()
