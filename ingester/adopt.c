@@ -739,6 +739,7 @@ bool adopt_start(struct ingester *in, struct adopt **out, err *e)
         return true;
     }
     adopt_stop(a);
+    adopt_free(a);
     return false;
 }
 
@@ -754,6 +755,15 @@ void adopt_stop(struct adopt *a)
         thread_join(a->beats[i].thread);
     for (size_t i = 0; i < a->worker_count; i++)
         thread_join(a->workers[i].thread);
+    lock_take(&a->lock);
+    a->beat_count = a->worker_count = 0;
+    lock_give(&a->lock);
+}
+
+void adopt_free(struct adopt *a)
+{
+    if (!a) return;
+    assert(a->beat_count == 0 && a->worker_count == 0);
     silences_release(&a->silences);
     mem_free(NULL, a->passed, a->passed_cap * sizeof *a->passed);
     cond_release(&a->wake);

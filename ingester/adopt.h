@@ -50,6 +50,7 @@ struct ingester;
 // with a log on disk.
 bool adopt_start(struct ingester *in, struct adopt **out, err *e) MUST_CHECK;
 void adopt_stop(struct adopt *a);  // ends adoptions under way; NULL is fine
+void adopt_free(struct adopt *a);  // once nobody asks it anything any more; NULL is fine
 void adopt_gauges(struct adopt *a);
 
 // Step 4 by itself; a worker does it when a stream is due, and tests whenever they like. damaged:

@@ -293,6 +293,7 @@ static bool start(const struct process *process, void **self, err *e)
     ok = ok && adopt_start(in, &in->adopt, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
         adopt_stop(in->adopt);
+        adopt_free(in->adopt);
         streams_drain(in->streams);
         streams_stop(in->streams);
         if (in->flush) flush_drain(in->flush, 0);  // ends its thread at once
@@ -386,6 +387,9 @@ static void drain(void *self, uint64_t deadline_mono_ns)
 {
     struct ingester *in = self;
     retire(in, deadline_mono_ns);  // after a start that failed nothing has retired
+    // Not in retire: until the listeners are closed both are asked, also by whoever wants metrics.
+    adopt_free(in->adopt);
+    in->adopt = NULL;
     in->roll = NULL;
     streams_stop(in->streams);
     in->streams = NULL;

@@ -1,8 +1,10 @@
 """Under multi-tenancy nobody learns of other tenants at the public listener: what tells about all of them is at a listener of its own (admin.listen). Every
 route says whose it is, and docs/operations.md has the list."""
+import contextlib
 import json
 import os
 import re
+import signal
 import socket
 
 import pytest
@@ -116,6 +118,20 @@ def test_while_it_starts_nothing_is_told(tmp_path):
         assert public.call("GET", "/metrics").status in (404, 503) and public.call("GET", "/ready").status in (200, 503)
         assert admin.call("GET", "/metrics").status == 200
         f.await_ready()
+
+
+def test_metrics_are_told_until_a_process_has_drained():
+    """With the log in the store there are threads that end before the listener does."""
+    with Flametree(*TENANTS, "--ingester.log=object", env={"FLAMETREE_FAULTS": "flush.begin=delay:1500"}) as f:
+        f.server("a").push({"__name__": "process_cpu", "service_name": unique()}, Pprof(("a;b", 5))).expect(200)
+        f.process.send_signal(signal.SIGTERM)
+        scrapes = []
+        while f.process.poll() is None:
+            with contextlib.suppress(AssertionError):  # the listener is closed
+                scrapes.append(f.operator().call("GET", "/metrics").status)
+        process, f.process = f.process, None
+        f.stopped(process)
+        assert scrapes.count(200) > 3, scrapes
 
 
 ONE = [("no-tenants", (), None), ("asked-for", (*TENANTS, "--admin.listen", "public"), None)]
