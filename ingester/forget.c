@@ -81,12 +81,13 @@ static bool ask_all(const struct process *p, struct req *r, struct giving_up *g,
     return ok;
 }
 
-// Whether a running process answers for that stream. All have been asked.
+// Whether a running process answers for that stream. One that was not asked may.
 static bool is_used(const struct process *p, const struct giving_up *g,
                     const struct registered_stream *o)
 {
     if (o->node.n == 0) return false;
-    return id128_eq(o->directory, p->identity->directory) || find_directory(g, o->directory)->there;
+    const struct presence *asked = find_directory(g, o->directory);
+    return id128_eq(o->directory, p->identity->directory) || !asked || asked->there;
 }
 
 static bool forget_one(const struct process *p, struct req *r, const struct registered_stream *o,
