@@ -30,11 +30,12 @@ bool config_without_effect(const struct config_section *s, str key, const char *
         if (!str_is(key, i->key)) continue;
         if (!say_once(i->key)) return true;
         // Who set a key that has a counterpart relies on it.
-        if (i->instead)
+        if (i->instead) {
             log_warn(NULL, "config.without_effect", "key=%s.%s at=%s instead=\"%s\"", s->name,
                      i->key, where, i->instead);
-        else
+        } else {
             log_info(NULL, "config.without_effect", "key=%s.%s at=%s", s->name, i->key, where);
+        }
         return true;
     }
     return false;

@@ -470,6 +470,19 @@ static bool try_fewer(struct wal *w, struct filling *f)
     return fewer;
 }
 
+// An object of n bytes has landed.
+static bool note_written(struct wal *w, size_t n, err *e)
+{
+    objects_note_taken(w, n);
+    note_use(w);
+    lock_take(&w->lock);
+    objects_note_landed(w, w->open);
+    lock_give(&w->lock);
+    if (!FAULT_ERRNO("wal.sync.after")) return true;
+    w->objects->doubt.landed = true;
+    return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
+}
+
 static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
                           bool *broken, err *e)
 {
@@ -500,16 +513,8 @@ static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, str
         if (f.last == group || clock_mono_ns() > until) return put_off(w, f.last, rest, e);
         f.callers_max = (f.callers + 3) / 4;
     }
-    objects_note_taken(w, n);
-    note_use(w);
-    lock_take(&w->lock);
-    objects_note_landed(w, w->open);
-    lock_give(&w->lock);
-    if (FAULT_ERRNO("wal.sync.after")) {
-        *broken = true;
-        o->doubt.landed = true;
-        return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
-    }
+    *broken = !note_written(w, n, e);
+    if (*broken) return false;
     cut_group(f.last, rest);
     return true;
 }
