@@ -267,26 +267,19 @@ struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a)
     return old;
 }
 
-static bool is_among(id128 id, const id128 *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (id128_eq(v[i], id)) return true;
-    }
-    return false;
-}
-
 // Does x remove a block that y needs or removes?
 static bool takes_from(const struct task *x, const struct task *y)
 {
     for (size_t i = 0; i < x->remove_count; i++) {
         id128 id = x->remove[i];
-        if (is_among(id, y->needs, y->need_count) || is_among(id, y->remove, y->remove_count) ||
-            is_among(id, y->expire, y->expire_count))
+        if (id128_among(id, y->needs, y->need_count) ||
+            id128_among(id, y->remove, y->remove_count) ||
+            id128_among(id, y->expire, y->expire_count))
             return true;
     }
     for (size_t i = 0; i < x->expire_count; i++) {
-        if (is_among(x->expire[i], y->remove, y->remove_count) ||
-            is_among(x->expire[i], y->expire, y->expire_count))
+        if (id128_among(x->expire[i], y->remove, y->remove_count) ||
+            id128_among(x->expire[i], y->expire, y->expire_count))
             return true;
     }
     return false;

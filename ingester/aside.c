@@ -5,6 +5,7 @@
 #include "codec/json.h"
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
+#include "ingester/stream_json.h"
 #include "manifest/forgotten.h"
 #include "service/process.h"
 #include "sys/clock.h"
@@ -123,13 +124,6 @@ static void clear_waste(const struct ingester *in, struct req *r)
     if (d) (void)closedir(d);
 }
 
-static bool is_in(const id128 *v, size_t n, id128 id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (id128_eq(v[i], id)) return true;
-    return false;
-}
-
 static bool sort_out(struct ingester *in, id128 stream, err *e)
 {
     char path[PATH_MAX];
@@ -159,7 +153,7 @@ static bool sort_streams(struct ingester *in, struct req *r, bool *any, err *e)
         return err_wrap(e, "whether streams in the log were forgotten");
     }
     for (size_t i = 0; i < n; i++) {
-        if (!is_in(forgotten, count, held[i])) continue;
+        if (!id128_among(held[i], forgotten, count)) continue;
         if (!sort_out(in, held[i], e)) return err_wrap(e, "set aside");
         *any = true;
     }
@@ -183,20 +177,6 @@ bool aside_sort(struct ingester *in, bool *any, err *e)
 
 // ---- looking
 
-static void put_ulid(struct buf *out, const char *key, id128 id)
-{
-    char text[ULID_TEXT];
-    ulid_print(id, text);
-    buf_printf(out, "\"%s\":\"%s\"", key, text);
-}
-
-static void put_moment(struct buf *out, const char *key, int64_t ns)
-{
-    char text[CLOCK_TEXT];
-    clock_text(text, ns);
-    buf_printf(out, ",\"%s\":\"%s\"", key, text);
-}
-
 bool aside_print(struct ingester *in, struct req *r, struct buf *out, err *e)
 {
     struct forgotten_stream *v = NULL;
@@ -210,15 +190,15 @@ bool aside_print(struct ingester *in, struct req *r, struct buf *out, err *e)
     for (size_t i = 0; i < n; i++) {
         if (i) buf_byte(out, ',');
         buf_byte(out, '{');
-        put_ulid(out, "stream", v[i].stream);
+        stream_put_id(out, "stream", v[i].stream);
         buf_z(out, ",\"node\":");
         json_put_string(out, v[i].node);
         buf_byte(out, ',');
-        put_ulid(out, "directory", v[i].directory);
+        stream_put_id(out, "directory", v[i].directory);
         buf_printf(out, ",\"log\":\"%s\"", stream_log_name(v[i].log));
-        put_moment(out, "made", v[i].made_ns);
-        put_moment(out, "forgotten", v[i].forgotten_ns);
-        buf_printf(out, ",\"here\":%s}", is_in(here, count, v[i].stream) ? "true" : "false");
+        stream_put_time(out, "made", v[i].made_ns);
+        stream_put_time(out, "forgotten", v[i].forgotten_ns);
+        buf_printf(out, ",\"here\":%s}", id128_among(v[i].stream, here, count) ? "true" : "false");
     }
     buf_z(out, "]}\n");
     return buf_ok(out, e);

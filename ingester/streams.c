@@ -20,6 +20,7 @@
 #include "ingester/metrics.h"
 #include "ingester/presence.h"
 #include "ingester/roll.h"
+#include "ingester/stream_json.h"
 #include "manifest/forgotten.h"
 #include "manifest/registry.h"
 #include "service/tenant.h"
@@ -269,13 +270,6 @@ static void tell_unread(const struct streams *s, const struct registered *list)
                  list->unread, list->n, ulid, STR(first->why));
 }
 
-static bool is_among(const id128 *v, size_t n, id128 id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (id128_eq(v[i], id)) return true;
-    return false;
-}
-
 // Who deleted a registration of this process has perhaps given up its stream: then that is noted.
 // It could not be reached, or that would have been refused.
 static bool look_for_forgotten(struct streams *s, struct req *r, err *e)
@@ -295,7 +289,8 @@ static bool look_for_forgotten(struct streams *s, struct req *r, err *e)
         !forgotten_names(store_of(s), r, &r->arena, &v, &n, e))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (!is_among(rolled, rolled_count, v[i]) && !is_among(held, held_count, v[i])) continue;
+        if (!id128_among(v[i], rolled, rolled_count) && !id128_among(v[i], held, held_count))
+            continue;
         atomic_store(&s->in->forgotten, true);
         duty_wake(s->in);
     }
@@ -644,41 +639,27 @@ void streams_put(struct streams *s, struct arena *a, const struct head_query *q,
     lock_give(&s->lock);
 }
 
-static void put_time(struct buf *out, const char *key, int64_t ns)
-{
-    char text[CLOCK_TEXT];
-    clock_text(text, ns);
-    buf_printf(out, ",\"%s\":\"%s\"", key, text);
-}
-
-static void put_id(struct buf *out, const char *key, id128 id)
-{
-    char ulid[ULID_TEXT];
-    ulid_print(id, ulid);
-    buf_printf(out, "\"%s\":\"%s\"", key, ulid);
-}
-
 static void put_registration(struct streams *s, const struct registered_stream *o,
                              const struct wal_served *mine, struct buf *out)
 {
     bool own = id128_eq(o->directory, me(s)->directory) || mine;
     const char *state = mine && mine->adopted ? "adopted" : "held";
     buf_byte(out, '{');
-    put_id(out, "stream", o->stream);
+    stream_put_id(out, "stream", o->stream);
     buf_z(out, ",\"node\":");
     json_put_string(out, o->node);
     buf_byte(out, ',');
-    put_id(out, "directory", o->directory);
+    stream_put_id(out, "directory", o->directory);
     buf_z(out, ",\"address\":");
     json_put_string(out, o->address);
     buf_printf(out, ",\"log\":\"%s\"", stream_log_name(o->log));
-    put_time(out, "made", o->made_ns);
-    put_time(out, "rows_from", o->rows_from_ns);
+    stream_put_time(out, "made", o->made_ns);
+    stream_put_time(out, "rows_from", o->rows_from_ns);
     if (o->why.n) buf_z(out, ",\"unread\":");
     if (o->why.n) json_put_string(out, o->why);
     if (mine && mine->open) state = "open";
     if (mine && mine->planned) state = "next";
-    if (mine && mine->oldest_ns) put_time(out, "oldest", mine->oldest_ns);
+    if (mine && mine->oldest_ns) stream_put_time(out, "oldest", mine->oldest_ns);
     buf_printf(out, ",\"answering\":%s", own ? "true" : "false");
     if (own) buf_printf(out, ",\"state\":\"%s\"", mine ? state : "ended");
     buf_byte(out, '}');

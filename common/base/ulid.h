@@ -35,6 +35,14 @@ static inline bool id128_eq(id128 a, id128 b)
     return memcmp(a.b, b.b, sizeof a.b) == 0;
 }
 
+// Is an id one of n?
+static inline bool id128_among(id128 id, const id128 *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id128_eq(v[i], id)) return true;
+    return false;
+}
+
 // Lower-case hex of n bytes, and back; `hex` has room for 2n characters and a NUL.
 void hex_print(const uint8_t *bytes, size_t n, char *hex);
 bool hex_parse(str hex, uint8_t *bytes, size_t n) MUST_CHECK;  // false unless exactly 2n digits

@@ -132,14 +132,6 @@ bool manifest_is_hiding(const struct manifest_tombstone *t, const struct manifes
 
 // ---- changes
 
-static bool is_among(const id128 *v, size_t n, id128 id)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (id128_eq(v[i], id)) return true;
-    }
-    return false;
-}
-
 // The id of a tombstone in its message: its first field, which is always there.
 static bool id_of(str message, id128 *id)
 {
@@ -263,7 +255,7 @@ static bool ended_next(struct arena *a, const struct manifest *base,
     }
     for (size_t i = 0; !c->close && c->forget_count && i < base->tombstone_count; i++) {
         id128 id;
-        if (id_of(base->tombstones[i], &id) && is_among(c->forget, c->forget_count, id) &&
+        if (id_of(base->tombstones[i], &id) && id128_among(id, c->forget, c->forget_count) &&
             !add_ended(a, base, root, base->tombstones[i], e))
             return false;
     }
@@ -284,7 +276,7 @@ bool tombstones_next(struct arena *a, const struct manifest *base, const struct 
     for (size_t i = 0; !c->close && i < base->tombstone_count; i++) {
         id128 id;
         bool gone = c->forget_count && id_of(base->tombstones[i], &id) &&
-                    is_among(c->forget, c->forget_count, id);
+                    id128_among(id, c->forget, c->forget_count);
         if (!gone) root->tombstones[root->tombstone_count++] = base->tombstones[i];
     }
     for (size_t i = 0; i < c->bury_count; i++) {

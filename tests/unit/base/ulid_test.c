@@ -106,6 +106,15 @@ static void uuids_parse_in_all_spellings(void **state)
     }
 }
 
+static void an_id_is_found_among_others(void **state)
+{
+    const id128 v[] = {{{1}}, {{2}}, {{3}}};
+    (void)state;
+    assert_true(id128_among(v[0], v, COUNT(v)) && id128_among(v[2], v, COUNT(v)));
+    assert_false(id128_among(v[2], v, 2));
+    assert_false(id128_among(v[0], NULL, 0));
+}
+
 static void hex_goes_there_and_back(void **state)
 {
     (void)state;
@@ -128,6 +137,7 @@ int main(void)
         cmocka_unit_test(malformed_ulids_are_refused),
         cmocka_unit_test(profile_ids_carry_time_version_and_hash),
         cmocka_unit_test(uuids_parse_in_all_spellings),
+        cmocka_unit_test(an_id_is_found_among_others),
         cmocka_unit_test(hex_goes_there_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
