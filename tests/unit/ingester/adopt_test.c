@@ -303,12 +303,18 @@ static void resize(struct bench *b, const char *memory)
 }
 
 // Wherever it is given up, and whoever goes on: this process, or one after it, in a small head or a
-// large one. Each row counts once when the stream is answered for, before its flush and after.
+// large one. Each row counts once when the stream is answered for, before its flush and after. Two
+// of the six places are drawn; FLAMETREE_NIGHTLY=1 has all.
 static void a_cut_that_was_stored_by_half_is_completed(void **state)
 {
     static const char *const next[] = {NULL, SMALL, OWNER};
+    const char *nightly = getenv("FLAMETREE_NIGHTLY");
+    bool all = nightly && strcmp(nightly, "1") == 0;
+    unsigned drawn = 1 + (unsigned)(clock_wall_ns() / NS_PER_MS % 3);
     (void)state;
+    if (!all) print_message("given up at creation %u and %u\n", drawn, 7 - drawn);
     for (unsigned nth = 1; nth <= 6; nth++) {
+        if (!all && nth != drawn && nth != 7 - drawn) continue;
         struct bench b = {0};
         size_t cuts = 0;
         err why = {0};
