@@ -46,15 +46,17 @@ public class Busy {
         for (int i = 0; i < 2000; i++) kept = new byte[100_000];
     }
 
-    static void holdLock(long milliseconds) {
+    static void holdLock(Thread waiter, long milliseconds) {
         synchronized (LOCK) {
             held = true;
+            while (waiter.getState() != Thread.State.BLOCKED) Thread.onSpinWait();
             burnHotLoop(milliseconds);
         }
     }
 
     static void waitForLock() throws InterruptedException {
-        Thread holder = new Thread(() -> holdLock(300));
+        Thread waiter = Thread.currentThread();
+        Thread holder = new Thread(() -> holdLock(waiter, 300));
         held = false;
         holder.start();
         while (!held) Thread.sleep(1);
