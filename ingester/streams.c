@@ -291,6 +291,8 @@ static bool look_for_forgotten(struct streams *s, struct req *r, err *e)
     for (size_t i = 0; i < n; i++) {
         if (!id128_among(v[i], rolled, rolled_count) && !id128_among(v[i], held, held_count))
             continue;
+        // Of one that it took over it has the rows as its own, and confirms deletions for them.
+        if (wal_is_adopted(s->in->wal, v[i])) continue;
         atomic_store(&s->in->forgotten, true);
         duty_wake(s->in);
     }

@@ -250,6 +250,8 @@ bool wal_has_stream(struct wal *w, id128 stream);
 bool wal_is_covered(struct wal *w, id128 stream);
 // All of them; the arena's.
 bool wal_all_streams(struct wal *w, struct arena *a, id128 **v, size_t *n, err *e) MUST_CHECK;
+// Is it one that this node took over from another one, or is about to?
+bool wal_is_adopted(struct wal *w, id128 stream);
 
 // ---- cuts
 // Copies at most max pointers to its cuts, oldest stream and cut first; returns how many there are.

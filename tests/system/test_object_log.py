@@ -147,6 +147,29 @@ def test_an_adopter_that_is_asked_to_end_lets_go_of_the_stream(cluster):
     await_whole(s, service, 5 * PODS)
 
 
+def test_a_stream_that_is_given_up_when_it_was_taken_over_ends_nobodys_work(cluster):
+    """A person accepts a loss while another ingester has just seen to it that there is none."""
+    s, service = cluster.server(), unique()
+    push(s, service)
+    gone = holder(cluster)
+    gone.kill()
+    wipe(gone)
+    others = [m for m in cluster.ingesters() if m is not gone]
+    await_whole(s, service, PODS)
+    client = [os.path.join(BIN, "flametree"), "stream"]
+    for m in others:  # whoever gives one up looks for such streams at once
+        for row in subprocess.run([*client, "ls", "--url", m.url], capture_output=True, text=True, check=True).stdout.splitlines():
+            word = row.split()
+            if len(word) > 1 and len(word[0]) == 26:  # refused for those that a process answers for
+                subprocess.run([*client, "forget", "--accept-loss", word[0], "--url", m.url], capture_output=True)
+    assert any("event=stream.forgotten" in m.tail(1000) for m in others)
+    for _ in range(100):
+        assert ask(s, service) == ("exact", PODS, PODS)
+    assert not [m for m in others if "event=stream.was_forgotten" in m.tail(1000)]
+    gone.start()
+    await_whole(s, service, PODS)
+
+
 def test_an_adoption_that_hangs_keeps_no_ingester_away_from_others(cluster):
     """An ingester hangs in an adoption; what it tells of the others must not get old, and it must be able to adopt further streams."""
     s, service = cluster.server(), unique()
