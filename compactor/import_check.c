@@ -106,7 +106,7 @@ static bool refuse_unknown(int64_t hour, err *e)
                    slot_start(hour, SLOT_HOUR) / NS_PER_S);
 }
 
-// What is known of an hour.
+// The facts about an hour.
 struct known {
     bool absorbed;    // the stream,
     uint64_t as;      // under this generation at last

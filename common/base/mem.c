@@ -65,7 +65,7 @@ const struct mem_budget *mem_tightest(const struct mem_budget *b)
     return found;
 }
 
-// What b leaves of its parents' limits, with the bytes that it has counted.
+// The room that b leaves to others in its parents' limits, besides the bytes that it has counted.
 static size_t leaves_now(const struct mem_budget *b)
 {
     size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);

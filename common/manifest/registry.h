@@ -22,7 +22,7 @@ void registry_free(struct registry *g);  // when nobody reads; NULL is fine
 bool registry_read(struct registry *g, struct req *r, struct mem_budget *memory,
                    struct registered *out, err *e) MUST_CHECK;
 
-// What the newest list has.
+// The streams of the newest list.
 struct registry_about {
     size_t streams;
     size_t unread;           // of them those whose object could not be read

@@ -29,7 +29,7 @@ bool config_without_effect(const struct config_section *s, str key, const char *
     for (const struct config_ignored *i = s->without_effect; i && i->key; i++) {
         if (!str_is(key, i->key)) continue;
         if (!say_once(i->key)) return true;
-        // Who set a key that has a counterpart relies on it.
+        // A person who set a key with a counterpart relies on it.
         if (i->instead) {
             log_warn(NULL, "config.without_effect", "key=%s.%s at=%s instead=\"%s\"", s->name,
                      i->key, where, i->instead);

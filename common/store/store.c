@@ -256,7 +256,7 @@ bool store_age(struct store *s, struct req *r, str name, int64_t *age_ns, err *e
     return counted(S("age"), began, ok, e);
 }
 
-// What failed has put nothing into the buffer.
+// An attempt that failed has put nothing into the buffer.
 static bool get_surely(struct store *s, struct req *r, str name, struct buf *out, err *e)
 {
     bool denied = false;
