@@ -1,12 +1,15 @@
-"""Prints "passed failed skipped" of a JUnit file, and below it the names of the tests that failed. On stderr: these names with the
-end of the tests' output if the file has it. Two more files get lines: the seconds and name of each test, and how many were skipped
-for which reason."""
+"""Prints "passed failed skipped" of a JUnit file, and below it the names of the tests that failed. On stderr: these names, the lines
+of the tests' output that say why, and the end of it. Two more files get lines: the seconds and name of each test, and how many were
+skipped for which reason."""
 import collections
 import re
 import sys
 import xml.etree.ElementTree as ET
 
-LINES_MOST = 60  # of a test's output
+LINES_MOST = 60  # of the end of a test's output
+WHY_MOST = 12
+# As cmocka, the walks, the sanitizers, assert() and Python say it; a server's log has lines with other errors.
+WHY = re.compile(r"^(FAILED:|\[ +(ERROR|LINE|FAILED) +\]|==\d+==ERROR|SUMMARY: |.*runtime error:|.*: Assertion |E   )")
 passed = failed = skipped = 0
 reasons = collections.Counter()
 names = []
@@ -18,7 +21,10 @@ for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
         failed += 1
         names.append("%s.%s" % (case.get("classname", ""), case.get("name", "")))
         print("FAILED: " + names[-1], file=sys.stderr)
-        for line in (case.findtext("system-out") or "").splitlines()[-LINES_MOST:]:
+        lines = (case.findtext("system-out") or "").splitlines()
+        said = "\n".join(child.get("message") or "" for child in case if child.tag in ("failure", "error"))
+        why = said.splitlines() + [line for line in lines if WHY.match(line)]
+        for line in why[:WHY_MOST] + lines[-LINES_MOST:]:
             print("    " + line[:300], file=sys.stderr)
     elif "skipped" in states or case.get("status") in ("disabled", "notrun"):
         skipped += 1
