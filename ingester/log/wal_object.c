@@ -483,6 +483,14 @@ static bool note_written(struct wal *w, size_t n, err *e)
     return err_set(e, ERR_UNAVAILABLE, "log: put: %m");
 }
 
+// After a creation of n bytes of which nobody knows whether it landed. `alone`: the object was that
+// of one caller, so with fewer it cannot be tried.
+static bool is_put_off(struct wal *w, size_t n, bool alone, uint64_t until, const err *e)
+{
+    if (alone && e->code != ERR_RESOURCE_EXHAUSTED) objects_note_failed(w, n);
+    return alone || clock_mono_ns() > until;
+}
+
 static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, struct waiter **rest,
                           bool *broken, err *e)
 {
@@ -504,13 +512,12 @@ static bool objects_write(struct wal *w, struct waiter *group, size_t bytes, str
         note_doubt(w, &f);
         enum object_log_put what = objects_put(w, e);
         if (what == OBJECT_LOG_LANDED) break;
+        bool alone = f.last == group;
         *broken = !go_on_after(w, what, bytes, e);
         if (*broken) return false;
-        if (what == OBJECT_LOG_REFUSED && f.last == group)
-            return refuse_first(w, group, n, rest, e);
+        if (what == OBJECT_LOG_REFUSED && alone) return refuse_first(w, group, n, rest, e);
         if (what != OBJECT_LOG_UNKNOWN) continue;
-        if (f.last == group && e->code != ERR_RESOURCE_EXHAUSTED) objects_note_failed(w, n);
-        if (f.last == group || clock_mono_ns() > until) return put_off(w, f.last, rest, e);
+        if (is_put_off(w, n, alone, until, e)) return put_off(w, f.last, rest, e);
         f.callers_max = (f.callers + 3) / 4;
     }
     *broken = !note_written(w, n, e);
