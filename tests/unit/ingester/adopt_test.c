@@ -22,7 +22,7 @@ struct bench {
     atomic_bool shows;         // it did
     atomic_bool cancels;       // the adoption, at its first segment
     _Atomic unsigned created;  // segments since the adopter began
-    unsigned fails;            // this one does; 0: none
+    unsigned fails;            // the creation of a segment that fails, and those after it; 0: none
     unsigned only;             // none after so many is created; 0: all are
     bool lands;                // though it is created
 };
@@ -76,6 +76,9 @@ static enum memstore_fault see_segment(void *arg, const struct memstore_event *e
     if (ev->op != MEMSTORE_CREATE || !str_contains(ev->name, S("/live/a/"))) return MEMSTORE_FINE;
     b->created++;
     if (b->only && b->created > b->only) return MEMSTORE_FAILS;
+    // Those after it fail as well: a flush beside the adoption would try the piece again, and the
+    // adoption would come about.
+    if (b->fails && b->created > b->fails) return MEMSTORE_FAILS;
     if (b->created == b->fails) return b->lands ? MEMSTORE_LANDS : MEMSTORE_FAILS;
     if (b->looks && (serves(&b->x, b->stream) || adopted_rows(&b->x) > 0)) b->shows = true;
     if (b->cancels) atomic_store(&b->x.w.in->adopting.canceled, true);
