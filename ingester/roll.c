@@ -118,6 +118,21 @@ bool roll_saw(struct roll *l, const struct registered *list, err *e)
 
 // ---- steps
 
+// A stream that this process did not begin was registered by that which did.
+static bool look_up(struct roll *l, struct req *r, struct rolled *row, err *e)
+{
+    bool ended = false;
+    if (row->ended) return true;
+    if (!stream_has_ended(l->store, r, row->stream, &ended, e)) return false;
+    lock_take(&l->lock);
+    row->ended = ended;
+    row->registered = !ended;
+    row->admitted = true;  // nothing is acknowledged in it any more, so it need not settle
+    row->made_ns = (int64_t)uuid_ms(row->stream) * NS_PER_MS;
+    lock_give(&l->lock);
+    return true;
+}
+
 // An earlier process may have begun the stream. How old its profiles are is not known then, so the
 // registration says "not known".
 static bool enroll(struct roll *l, struct req *r, const struct wal_served *s,
@@ -132,6 +147,7 @@ static bool enroll(struct roll *l, struct req *r, const struct wal_served *s,
     if (!row && !add(l, &fresh, e)) return false;
     row = find(l, s->stream);
     if (!row || row->registered) return true;
+    if (s->former) return look_up(l, r, row, e);
     int64_t oldest_ns = 0;
     object.stream = s->stream;
     object.made_ns = MAX(now_ns, t->after_ns + 1);
@@ -202,7 +218,7 @@ static bool take_back(struct roll *l, struct req *r, const struct wal_served *v,
         if (has(v, n, row.stream)) continue;
         if (FAULT_ERRNO("stream.unregister"))
             return err_set(e, ERR_UNAVAILABLE, "stream: %s", strerror(errno));
-        if (!stream_unregister(l->store, r, row.stream, e)) return false;
+        if (!row.ended && !stream_unregister(l->store, r, row.stream, e)) return false;
         take_out(l, i - 1);
     }
     return true;

@@ -4,6 +4,10 @@
 // log, and takes the log from one stream to the next.
 //
 //     a stream begins, or is planned    it is registered
+//     an earlier process began it, or   it is looked at: in the object store a stream is registered
+//     another one                       before it has an object, and one that is not any more was
+//                                       covered by others. They may be deleting its objects, and if
+//                                       it were registered anew these would be told as lost
 //     a while later, and once tenants   pushes in it may be acknowledged (roll_admits)
 //     that are closed were listed
 //     the open stream is old            the next one, registered ahead, is offered to the log
@@ -33,6 +37,7 @@ struct rolled {
     id128 stream;
     bool registered;
     bool admitted;
+    bool ended;             // another process covered it, and took the registration back
     int64_t since_boot_ns;  // when the store had answered
     int64_t rows_age_ns;    // what the registration promises of its profiles
     int64_t made_ns;

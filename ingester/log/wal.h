@@ -354,6 +354,7 @@ struct wal_served {
     bool planned;
     bool held;         // it has a cut with entries
     uint32_t adopted;  // not 0: another process wrote it (wal_adopt)
+    bool former;  // it is in the object store, and another process, or an earlier one, began it
 };
 size_t wal_serves(struct wal *w, struct wal_served *out, size_t max);
 

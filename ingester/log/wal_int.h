@@ -124,7 +124,7 @@ struct wal_home {
     // The i-th stream, the oldest first, that has an end to come where the log is kept, even if the
     // tables have nothing of it; false: there are not so many. *adopted: as in a cut. With w->lock.
     // NULL: there are none.
-    bool (*unfinished)(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
+    bool (*unfinished)(const struct wal *w, size_t i, struct wal_served *out);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
     // was written. What has no place in the write, or nothing to do with the failure, may be taken
     // out of the group, into *rest, but not if it is broken: it has no news then.

@@ -126,6 +126,6 @@ void objects_free(struct wal *w);  // idempotent
 // before appends begin.
 void objects_note_streams(struct wal *w);
 void objects_tidy(struct wal *w);
-bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted);
+bool objects_unfinished(const struct wal *w, size_t i, struct wal_served *out);
 bool objects_drop_cut(struct wal *w, struct cut *c, err *e) MUST_CHECK;
 void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_too);

@@ -421,7 +421,7 @@ void objects_dropped(struct wal *w, id128 stream, uint64_t number, bool stream_t
 
 // One that is covered has nothing but objects to be deleted. One that cannot be read is told as
 // damage, and has no end.
-bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *adopted)
+bool objects_unfinished(const struct wal *w, size_t i, struct wal_served *out)
 {
     const struct wal_objects *o = w->objects;
     size_t at = 0;
@@ -429,9 +429,11 @@ bool objects_unfinished(const struct wal *w, size_t i, id128 *stream, uint32_t *
     for (size_t k = 0; k < o->stream_count; k++) {
         const struct owned *s = &o->streams[k];
         if (s->covered || s->unread || s->reading) continue;
-        *stream = s->id;
-        *adopted = s->adopted;
-        if (at++ == i) return true;
+        if (at++ < i) continue;
+        *out = (struct wal_served){.stream = s->id,
+                                   .adopted = s->adopted,
+                                   .former = s->old || s->adopted};
+        return true;
     }
     return false;
 }

@@ -179,12 +179,11 @@ static bool has_stream(const struct wal *w, id128 stream)
 // Streams of which only the place where the log is kept tells, or, if `out` is NULL, their number.
 static size_t put_unfinished(const struct wal *w, struct wal_served *out)
 {
-    id128 stream;
-    uint32_t adopted = 0;
+    struct wal_served s;
     size_t n = 0;
-    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream, &adopted); i++) {
-        if (has_stream(w, stream)) continue;
-        if (out) out[n] = (struct wal_served){.stream = stream, .adopted = adopted};
+    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &s); i++) {
+        if (has_stream(w, s.stream)) continue;
+        if (out) out[n] = s;
         n++;
     }
     return n;
@@ -193,11 +192,13 @@ static size_t put_unfinished(const struct wal *w, struct wal_served *out)
 // A stream whose end is not written yet counts as held, also if no cut of it is in the tables.
 static void hold_unfinished(const struct wal *w, struct wal_served *v, size_t n)
 {
-    id128 stream;
-    uint32_t adopted = 0;
-    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &stream, &adopted); i++) {
-        for (size_t k = 0; k < n; k++)
-            v[k].held = v[k].held || id128_eq(v[k].stream, stream);
+    struct wal_served s;
+    for (size_t i = 0; w->home->unfinished && w->home->unfinished(w, i, &s); i++) {
+        for (size_t k = 0; k < n; k++) {
+            if (!id128_eq(v[k].stream, s.stream)) continue;
+            v[k].held = true;
+            v[k].former = s.former;
+        }
     }
 }
 

@@ -393,15 +393,19 @@ static bool adopt_one(struct world *w, struct node *n, struct store *s, struct r
     size_t cuts = 0;
     err e = {0};
     bool is = false;
-    if (!stream_names(s, r, &r->arena, &v, &count, &e)) return false;
+    snprintf(n->home.refusal, sizeof n->home.refusal, "the ingester may not, or has it");
+    bool ok = stream_names(s, r, &r->arena, &v, &count, &e);
+    if (!ok) snprintf(n->home.refusal, sizeof n->home.refusal, "%s: %s", err_name(e.code), e.msg);
+    if (!ok) return false;
     for (size_t i = 0; i < count && !is; i++)
         is = id128_eq(v[i], stream);
     if (!is || !adopt_may(n->whole.in) || wal_has_stream(n->whole.in->wal, stream)) return !is;
-    bool ok = adopt_take_over(n->whole.in, stream, false, &cuts, &e);
+    ok = adopt_take_over(n->whole.in, stream, false, &cuts, &e);
     pthread_mutex_lock(&w->lock);
     struct home_node *h = &n->home;
     if (ok && h->adopted_count < HOME_ADOPTED) h->adopted[h->adopted_count++] = stream;
     w->counts.adopted += ok;
+    if (!ok) snprintf(n->home.refusal, sizeof n->home.refusal, "%s: %s", err_name(e.code), e.msg);
     pthread_mutex_unlock(&w->lock);
     if (!ok && !walk_may_fail(w, &e) && e.code != ERR_RESOURCE_EXHAUSTED)
         world_fault(w, "adoption: %s: %s", err_name(e.code), e.msg);
@@ -567,7 +571,7 @@ void home_settle(struct world *w)
             has = wal_has_stream(w->nodes[k].whole.in->wal, list.v[i].stream);
         struct node *n = &w->nodes[i % w->node_count];
         if (!has && !adopt_one(w, n, w->store, &r, list.v[i].stream) && w->mistake == NO_MISTAKE)
-            world_fault(w, "a stream could not be adopted at the end");
+            world_fault(w, "a stream could not be adopted at the end: %s", n->home.refusal);
     }
     registered_release(&list);
     req_release(&r);

@@ -19,12 +19,17 @@ static struct roll_settings at_once;  // a stream is old at once
 static struct roll_settings calm;     // and here never
 static const struct registered_stream own = {.node = {"n", 1}, .boot = {{2}}, .directory = {{1}}};
 
-static void begin(void)
+static void begin_with(const char *flags)
 {
-    whole_start_with(&whole, dir, "--ingester.cut_age=1h", store);
+    whole_start_with(&whole, dir, flags, store);
     whole_await(&whole);
     roll_init(&rolls, whole.in->wal, store, &own);
     whole.in->roll = &rolls;
+}
+
+static void begin(void)
+{
+    begin_with("--ingester.cut_age=1h");
 }
 
 static void end(void)
@@ -279,6 +284,55 @@ static void a_start_takes_over_what_it_finds(void **state)
     assert_true(roll_is_open(&rolls) && is_registered(open_stream()));
 }
 
+// A process leaves a row in a log in the store, and the next one of its directory begins.
+static id128 leave_in_store(void)
+{
+    static const char flags[] =
+        "--ingester.cut_age=1h --ingester.log=object --ingester.log_linger=0s";
+    end();
+    begin_with(flags);
+    step(&calm);
+    assert_ok(push(1, e));
+    id128 stream = open_stream();
+    memstore_fail(store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    end();
+    memstore_heal(store);
+    assert_true(is_registered(stream));
+    begin_with(flags);
+    assert_true(wal_has_stream(whole.in->wal, stream));
+    return stream;
+}
+
+static void others_cover(id128 stream)
+{
+    struct registered list;
+    assert_ok(stream_unregister(store, &r, stream, e));
+    assert_ok(registered_read(store, &r, NULL, NULL, &list, e));
+    assert_ok(roll_saw(&rolls, &list, e));
+    registered_release(&list);
+}
+
+// Its objects are being deleted. Were it registered anew, whoever adopts it would tell them as
+// lost.
+static void a_stream_in_the_store_that_others_covered_is_not_registered_anew(void **state)
+{
+    (void)state;
+    id128 before = leave_in_store();
+    others_cover(before);
+    step(&calm);
+    assert_false(is_registered(before));
+    assert_true(roll_is_open(&rolls));
+    id128 after = leave_in_store();
+    step(&calm);
+    assert_true(is_registered(after));
+    others_cover(after);
+    step(&calm);
+    assert_false(is_registered(after));
+    flush();
+    step(&calm);
+    assert_false(is_registered(before) || is_registered(after));
+}
+
 static void a_registration_that_landed_though_it_failed_counts(void **state)
 {
     (void)state;
@@ -336,6 +390,7 @@ int main(void)
         CASE(a_registration_stays_while_the_log_has_rows_of_the_stream),
         CASE(an_idle_ingester_goes_on),
         CASE(a_start_takes_over_what_it_finds),
+        CASE(a_stream_in_the_store_that_others_covered_is_not_registered_anew),
         CASE(a_registration_that_landed_though_it_failed_counts),
         CASE(an_end_leaves_what_has_rows),
         CASE(it_promises_the_age_that_all_its_streams_keep),
