@@ -172,7 +172,8 @@ static bool broken(struct reading *x, const char *what, err *e)
     return json_broken(&x->r, what, e);
 }
 
-// Names are in camel case; protojson takes those of the proto files as well.
+// Names are in camel case; protojson takes those of the proto files as well. A key may have any
+// bytes, NUL too, so the end of the name ends the comparison.
 static bool names(str key, const char *name)
 {
     for (size_t i = 0; i < key.n; i++) {
@@ -180,7 +181,7 @@ static bool names(str key, const char *name)
         if (c == '_' && i + 1 < key.n && key.p[i + 1] >= 'a' && key.p[i + 1] <= 'z') {
             c = (char)(key.p[++i] - 'a' + 'A');
         }
-        if (*name++ != c) return false;
+        if (*name == '\0' || *name++ != c) return false;
     }
     return *name == '\0';
 }

@@ -735,6 +735,10 @@ static void json_that_is_something_else_is_refused(void **state)
 {
     (void)state;
     expect_fault(S("{\"nope\":1}"), true, "unknown field \"nope\"");
+    // Beyond the end of the name, and of its literal.
+    expect_fault(S("{\"resourceProfiles\\u0000\":1}"), true, "unknown field");
+    expect_fault(S("{\"resourceProfiles\\u0000of another\":[]}"), true, "unknown field");
+    expect_fault(S("{\"resource\":[]}"), true, "unknown field");
     expect_fault(S("[]"), true, "expected an object");
     expect_fault(S("{\"resourceProfiles\":{}}"), true, "expected a list");
     expect_fault(S("{\"dictionary\":{\"stringTable\":[1]}}"), true, "expected a string");
