@@ -494,6 +494,9 @@ class Days(Fleet):
         edges = self.edge(), self.edge()
         return min(edges), max(edges)
 
+    def check_all(self):
+        self.check_tree([], self.base_ns // MS, (self.base_ns + self.hours * HOUR_NS) // MS)
+
     def check_whole_day(self):
         """The last day that is over: its sums serve at any time of the day, those of hours only if they save bytes."""
         end = (self.base_ns // HOUR_NS + self.hours) // 24 * 24 * HOUR_NS // MS
