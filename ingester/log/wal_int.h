@@ -122,8 +122,8 @@ struct wal_home {
     // cut; cuts without entries are taken out afterwards.
     bool (*go_over)(struct wal *w, const struct wal_stream *own, bool held, err *e);
     // The i-th stream, the oldest first, that has an end to come where the log is kept, even if the
-    // tables have nothing of it; false: there are not so many. *adopted: as in a cut. With w->lock.
-    // NULL: there are none.
+    // tables have nothing of it; false: there are not so many. *out: its id, `adopted` and
+    // `former`, and zeros. With w->lock. NULL: there are none.
     bool (*unfinished)(const struct wal *w, size_t i, struct wal_served *out);
     // Writes a group into the open cut, with its news. If it fails and *broken stays false, nothing
     // was written. What has no place in the write, or nothing to do with the failure, may be taken

@@ -137,13 +137,11 @@ bool wal_is_covered(struct wal *w, id128 stream)
 
 bool wal_is_adopted(struct wal *w, id128 stream)
 {
-    const struct wal_objects *o = w->objects;
-    bool is = false;
     lock_take(&w->lock);
-    for (size_t i = 0; o && !is && i < o->stream_count; i++)
-        is = o->streams[i].adopted && id128_eq(o->streams[i].id, stream);
+    const struct owned *s = w->objects ? find(w, stream) : NULL;
+    bool adopted = s && s->adopted;
     lock_give(&w->lock);
-    return is;
+    return adopted;
 }
 
 bool wal_all_streams(struct wal *w, struct arena *a, id128 **v, size_t *n, err *e)

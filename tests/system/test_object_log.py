@@ -53,6 +53,14 @@ def holder(c, but=()):
     return next(m for m in c.ingesters() if m not in but and m.metric("flametree_ingester_head_rows"))
 
 
+def lose_holder(cluster):
+    """Kills the ingester that has profiles, and its disk goes."""
+    gone = holder(cluster)
+    gone.kill()
+    wipe(gone)
+    return gone
+
+
 def is_stopped(pid):
     """Each of its threads; until then some of them answer."""
     tasks = "/proc/%d/task" % pid
@@ -73,9 +81,7 @@ def test_a_killed_ingester_and_its_wiped_directory_lose_nothing(cluster):
     s, service = cluster.server(), unique()
     push(s, service)
     assert ask(s, service) == ("exact", PODS, PODS)
-    gone = holder(cluster)
-    gone.kill()
-    wipe(gone)
+    gone = lose_holder(cluster)
     await_whole(s, service, PODS)
     await_("the adoption to be counted", lambda: adoptions(cluster) >= 1)
     push(s, service)
@@ -94,9 +100,7 @@ def test_a_killed_ingester_and_its_wiped_directory_lose_nothing(cluster):
 def test_a_node_that_comes_back_with_an_empty_directory_takes_its_own_streams_at_once(cluster):
     s, service = cluster.server(), unique()
     push(s, service)
-    gone = holder(cluster)
-    gone.kill()
-    wipe(gone)
+    gone = lose_holder(cluster)
     gone.start()
     await_whole(s, service, PODS)
     assert gone.metric("flametree_ingester_adopted_streams_total") >= 1
@@ -109,9 +113,7 @@ def test_a_node_that_comes_back_with_an_empty_directory_takes_its_own_streams_at
 def test_an_adopter_that_is_killed_on_the_way_is_followed_by_another(cluster, point):
     s, service = cluster.server(), unique()
     push(s, service)
-    gone = holder(cluster)
-    gone.kill()
-    wipe(gone)
+    gone = lose_holder(cluster)
     gone.env["FLAMETREE_FAULTS"] = point + "=die@1"
     gone.start(wait=False)
     assert gone.process.wait(60) == -9
@@ -151,9 +153,7 @@ def test_a_stream_that_is_given_up_when_it_was_taken_over_ends_nobodys_work(clus
     """A person accepts a loss while another ingester has just seen to it that there is none."""
     s, service = cluster.server(), unique()
     push(s, service)
-    gone = holder(cluster)
-    gone.kill()
-    wipe(gone)
+    gone = lose_holder(cluster)
     others = [m for m in cluster.ingesters() if m is not gone]
     await_whole(s, service, PODS)
     client = [os.path.join(BIN, "flametree"), "stream"]

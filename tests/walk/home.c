@@ -386,29 +386,27 @@ static bool is_there(struct world *w, id128 boot)
 }
 
 // As adopt.c does it: registered still, when it was chosen.
-static bool adopt_one(struct world *w, struct node *n, struct store *s, struct req *r, id128 stream)
+static bool adopt_one(struct world *w, struct node *n, struct store *s, struct req *r, id128 stream,
+                      err *e)
 {
     id128 *v = NULL;
     size_t count = 0;
     size_t cuts = 0;
-    err e = {0};
     bool is = false;
-    snprintf(n->home.refusal, sizeof n->home.refusal, "the ingester may not, or has it");
-    bool ok = stream_names(s, r, &r->arena, &v, &count, &e);
-    if (!ok) snprintf(n->home.refusal, sizeof n->home.refusal, "%s: %s", err_name(e.code), e.msg);
-    if (!ok) return false;
+    if (!stream_names(s, r, &r->arena, &v, &count, e)) return false;
     for (size_t i = 0; i < count && !is; i++)
         is = id128_eq(v[i], stream);
-    if (!is || !adopt_may(n->whole.in) || wal_has_stream(n->whole.in->wal, stream)) return !is;
-    ok = adopt_take_over(n->whole.in, stream, false, &cuts, &e);
+    if (!is) return true;
+    if (!adopt_may(n->whole.in) || wal_has_stream(n->whole.in->wal, stream))
+        return err_set(e, ERR_ABORTED, "the ingester may not adopt now, or has the stream");
+    bool ok = adopt_take_over(n->whole.in, stream, false, &cuts, e);
     pthread_mutex_lock(&w->lock);
     struct home_node *h = &n->home;
     if (ok && h->adopted_count < HOME_ADOPTED) h->adopted[h->adopted_count++] = stream;
     w->counts.adopted += ok;
-    if (!ok) snprintf(n->home.refusal, sizeof n->home.refusal, "%s: %s", err_name(e.code), e.msg);
     pthread_mutex_unlock(&w->lock);
-    if (!ok && !walk_may_fail(w, &e) && e.code != ERR_RESOURCE_EXHAUSTED)
-        world_fault(w, "adoption: %s: %s", err_name(e.code), e.msg);
+    if (!ok && !walk_may_fail(w, e) && e->code != ERR_RESOURCE_EXHAUSTED)
+        world_fault(w, "adoption: %s: %s", err_name(e->code), e->msg);
     return ok;
 }
 
@@ -469,7 +467,7 @@ void home_adopt(struct world *w, struct actor *a)
     if (roll(&a->dice, 6) == 0) sweep(w, n->seat.store, &a->req, false);
     bool ok = registered_read(n->seat.store, &a->req, &w->memory, NULL, &list, &e);
     if (ok && choose(w, n, &list, &a->dice, &stream))
-        (void)adopt_one(w, n, n->seat.store, &a->req, stream);
+        (void)adopt_one(w, n, n->seat.store, &a->req, stream, &e);
     registered_release(&list);
     leave(w, n);
 }
@@ -488,7 +486,7 @@ bool home_hand_over(struct world *w, const struct node *from, struct req *r)
         // Creations fail now and then.
         for (int tries = 0; tries < 3 && !has; tries++)
             has = wal_has_stream(to->whole.in->wal, s->stream) ||
-                  adopt_one(w, to, to->seat.store, r, s->stream);
+                  adopt_one(w, to, to->seat.store, r, s->stream, &(err){0});
         ok = has;
     }
     registered_release(&list);
@@ -570,8 +568,10 @@ void home_settle(struct world *w)
         for (unsigned k = 0; k < w->node_count && !has; k++)
             has = wal_has_stream(w->nodes[k].whole.in->wal, list.v[i].stream);
         struct node *n = &w->nodes[i % w->node_count];
-        if (!has && !adopt_one(w, n, w->store, &r, list.v[i].stream) && w->mistake == NO_MISTAKE)
-            world_fault(w, "a stream could not be adopted at the end: %s", n->home.refusal);
+        err e = {0};
+        if (!has && !adopt_one(w, n, w->store, &r, list.v[i].stream, &e) &&
+            w->mistake == NO_MISTAKE)
+            world_fault(w, "a stream could not be adopted at the end: %s", e.msg);
     }
     registered_release(&list);
     req_release(&r);

@@ -30,8 +30,7 @@ struct home_node {  // of a node; under the world's lock
     char address[16];
     id128 adopted[HOME_ADOPTED];  // by this process
     size_t adopted_count;
-    char refusal[200];  // of the last adoption that did not come about
-    bool adopts;        // one at a time, as the thread of adopt.h
+    bool adopts;  // one at a time, as the thread of adopt.h
 };
 
 struct home *home_new(struct world *w);  // owned; NULL: logs are on disks
